@@ -23,6 +23,13 @@ pub(crate) enum HostSpec {
         /// How many threads it has; the default if none.
         workers: Option<usize>,
     },
+    /// A memory server that keeps its regions.
+    Keeping {
+        /// Where.
+        keep: String,
+        /// Where it listens, as its next process will.
+        address: String,
+    },
     /// An agent that carries messages.
     Router {
         /// How many threads it has.
@@ -114,6 +121,11 @@ fn start(spec: &HostSpec) -> Result<Daemon, BenchError> {
             settings.memory.listen = listen;
             settings.memory.workers = workers.map_or(OrAuto::Auto, OrAuto::Given);
             settings.memory.data_dir = data_dir.as_ref().map(Into::into);
+            Ok(Daemon::memory(&settings)?)
+        }
+        HostSpec::Keeping { keep, address } => {
+            settings.memory.listen = vec![address.parse()?, Address::Tcp(([127, 0, 0, 1], 0).into())];
+            settings.memory.keep = Some(keep.into());
             Ok(Daemon::memory(&settings)?)
         }
         HostSpec::Router { workers, peers } => {

@@ -16,6 +16,7 @@ mod harness;
 mod link;
 mod paging;
 mod pair;
+mod protection;
 mod raw;
 mod routing;
 mod writing;
@@ -50,6 +51,7 @@ pub fn run(name: &str, options: &BenchOptions) -> Result<BenchReport, BenchError
         "link" => link::run(options),
         "cluster" => cluster::run(options),
         "daemon" => daemon::run(options),
+        "protection" => protection::run(options),
         "paging" => paging::run(options),
         "far" => far::run(options),
         "graph" => graph::run(options),

@@ -158,6 +158,14 @@ fn bench_cluster_compares_a_link_with_itself_without_encryption() {
 }
 
 #[test]
+fn bench_protection_gives_the_time_to_return_and_the_cost_of_keeping() {
+    let json = bench("protection");
+    let names: Vec<_> =
+        json["figures"].as_array().unwrap().iter().map(|figure| figure["name"].clone()).collect();
+    assert_eq!(names, ["protection.restart_ms", "protection.keep.write_back.bandwidth"]);
+}
+
+#[test]
 fn it_gives_every_figure_with_its_limit() {
     let report = bench("daemon");
     for (name, unit, limit) in [

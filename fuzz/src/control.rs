@@ -53,6 +53,12 @@ pub(crate) fn question_seeds() -> Vec<Vec<u8>> {
         Question::Release { region: RegionId(1), generation: Generation(1) },
         Question::Sync { region: RegionId(1), generation: Generation(1), key: RegionKey([5; 16]) },
         Question::Populate { region: RegionId(1), generation: Generation(1), key: RegionKey([5; 16]) },
+        Question::NextWritten {
+            region: RegionId(1),
+            generation: Generation(1),
+            key: RegionKey([5; 16]),
+            offset: 1 << 33,
+        },
         Question::List { after: RegionId(0) },
         Question::Join { job: JobId(3), secret: JobSecret([6; 64]), size: 4, member: member() },
     ];

@@ -8,6 +8,7 @@ mod calling;
 mod control;
 mod ebpf;
 mod fabric;
+mod journal;
 pub mod kept;
 mod mutator;
 mod paging;
@@ -148,6 +149,18 @@ pub const TARGETS: &[FuzzTarget] = &[
         what: "what is unloaded: attachments, regions, batches with their entries, answers",
         run: writing::writing,
         seeds: writing::writing_seeds,
+    },
+    FuzzTarget {
+        name: "journal",
+        what: "what a memory server notes of the regions that it keeps",
+        run: journal::journal,
+        seeds: journal::journal_seeds,
+    },
+    FuzzTarget {
+        name: "dump",
+        what: "the file of a region that was saved",
+        run: journal::dump,
+        seeds: journal::dump_seeds,
     },
     FuzzTarget {
         name: "trial",

@@ -11,7 +11,7 @@ use outboard_wire::trial::TrialLength;
 use outboard_wire::{
     Auth, DecodeError, Extent, ExtentRole, Flow, FrameHead, FrameHeader, FrameKind, Generation, Grant,
     HandshakeAnswer, Hello, Incarnation, Introduction, JobId, Rank, Refusal, RefusalReason, RegionDescriptor,
-    RegionId, RegionKey, Rights, Role, Room, ServerId, Text, Versions, Wait, Welcome,
+    RegionId, RegionKey, Rights, Role, Room, ServerId, StoreId, Text, Versions, Wait, Welcome,
 };
 
 use crate::FuzzVerdict;
@@ -252,5 +252,6 @@ fn introduction(role: Role) -> Introduction {
         name: Text::new("größe"),
         max_payload: 1 << 16,
         auth: Auth::NONE,
+        store: StoreId::NONE,
     }
 }

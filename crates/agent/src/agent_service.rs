@@ -16,7 +16,7 @@ use outboard_routing::{RoutingWorker, SharedRouting};
 use outboard_settings::CallingSettings;
 use outboard_wire::calling::is_calling;
 use outboard_wire::control::{ControlAnswer, ControlFailure, Question};
-use outboard_wire::{Incarnation, Role, Time};
+use outboard_wire::{Incarnation, Role, StoreId, Time};
 use outboard_writing::Relay;
 
 use crate::calling::{SharedCalling, ambient};
@@ -243,6 +243,7 @@ impl AgentService {
             }
             Question::Reserve { .. }
             | Question::ReserveSparse { .. }
+            | Question::NextWritten { .. }
             | Question::OpenNamed { .. }
             | Question::Load { .. }
             | Question::Free { .. }
@@ -288,7 +289,10 @@ impl Service for AgentService {
                 tracing::info!("connected to {peer}");
             }
             if let Some(before) = before {
-                tracing::warn!("{peer} was restarted: what it held before is gone");
+                match peer.store() {
+                    StoreId::NONE => tracing::warn!("{peer} was restarted: what it held before is gone"),
+                    _ => tracing::warn!("{peer} was restarted: what it held before without a name is gone"),
+                }
                 self.paging.server_restarted(before);
             }
             if peer.intro().role == Role::MemoryServer {

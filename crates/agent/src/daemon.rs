@@ -1,7 +1,7 @@
 //! A daemon as a whole: listeners, front desk, workers, status page, metrics.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use outboard_limits::{Allowance, growth, show_bytes};
 use outboard_link::{Address, Clock, ConnectError, Exports, Identity, shm};
 use outboard_rendezvous::Rendezvous;
 use outboard_settings::{Reasons, Settings};
-use outboard_wire::{RefusalReason, Role, ServerId};
+use outboard_wire::{RefusalReason, Role, ServerId, StoreId};
 use rustix::io::Errno;
 use thiserror::Error;
 
@@ -21,6 +21,7 @@ use crate::agent_service::{AgentService, SharedAgent};
 use crate::counts::Counts;
 use crate::echo::trial_region;
 use crate::files::DataDirectory;
+use crate::keep::{Keep, KeepError, KeptRegions};
 use crate::memory_service::{MemoryService, SharedStore};
 use crate::metrics::MetricsEndpoint;
 use crate::paging::{self, Numbers};
@@ -51,6 +52,12 @@ pub enum StartError {
         /// Why.
         source: std::io::Error,
     },
+    /// Regions cannot be kept where they are to be.
+    #[error(transparent)]
+    Keep(#[from] KeepError),
+    /// Regions that were kept cannot be had again.
+    #[error("the regions that were kept cannot be had again: {0}")]
+    Kept(String),
     /// The data directory cannot be used.
     #[error("the data directory {path} cannot be used: {source}")]
     DataDirectory {
@@ -85,6 +92,8 @@ pub struct Daemon {
     threads: Threads,
     /// Its end stops the watchdog.
     watch: Sender<()>,
+    /// Where a memory server keeps its regions, and what stops the thread that brings them to the disk.
+    keep: Option<(Arc<Keep>, Sender<()>)>,
 }
 
 /// What both kinds of daemon are made of before their threads start.
@@ -100,14 +109,14 @@ struct Parts {
 
 impl Parts {
     fn new(
-        role: Role,
-        (name, workers): (&str, usize),
+        identity: Identity,
+        workers: usize,
         listen: &[Address],
         settings: &Settings,
     ) -> Result<Self, StartError> {
         // Others decide how much it has to keep for them.
         growth().watch();
-        let identity = Identity::new(role, name);
+        let (role, name) = (identity.role, identity.name.as_str());
         let page = Arc::new(StatusPage::create(role, name)?);
         let exports = Exports::new();
         exports.add(page.export());
@@ -182,7 +191,8 @@ impl Parts {
         });
         let Self { identity, page, counts, .. } = self;
         let (about, reasons) = (String::new(), Reasons::default());
-        Ok(Daemon { identity, page, counts, metrics, listening, about, reasons, stop, threads, watch })
+        let keep = None;
+        Ok(Daemon { identity, page, counts, metrics, listening, about, reasons, stop, threads, watch, keep })
     }
 }
 
@@ -215,7 +225,11 @@ impl Daemon {
     pub fn memory(settings: &Settings) -> Result<Self, StartError> {
         let memory = &settings.memory;
         let plan = memory.plan(&Allowance::of_this_process());
-        let parts = Parts::new(Role::MemoryServer, (&memory.name, plan.workers), &memory.listen, settings)?;
+        let mut identity = Identity::new(Role::MemoryServer, &*memory.name);
+        let begin = |path: &PathBuf| Keep::begin(path, identity.incarnation, memory.keep_sync);
+        let kept = memory.keep.as_ref().map(begin).transpose()?;
+        identity.store = kept.as_ref().map_or(StoreId::NONE, |(_, kept)| kept.store);
+        let parts = Parts::new(identity, plan.workers, &memory.listen, settings)?;
         let config = StoreConfig {
             server: server_id(&memory.name),
             incarnation: parts.identity.incarnation,
@@ -223,7 +237,8 @@ impl Daemon {
             regions_max: regions_max(),
             linger: memory.linger,
         };
-        let store = RegionStore::new(config, Arc::clone(&parts.exports));
+        let mut store = RegionStore::new(config, Arc::clone(&parts.exports));
+        let keep = kept.map(|kept| have_again(&mut store, kept, parts.clock)).transpose()?;
         let directory = memory.data_dir.as_deref().map(open_data_directory).transpose()?;
         let page = (&*parts.page, plan.workers);
         let store = Arc::new(SharedStore::new(store, directory, page, &settings.calling));
@@ -244,10 +259,21 @@ impl Daemon {
         daemon.threads.spawn("steering", steer)?;
         let stop = daemon.stop;
         daemon.stop = Box::new(move |reason| {
+            store.rest();
             store.stop_steering();
             stop(reason);
         });
         daemon.about = format!("capacity {}", show_bytes(plan.capacity));
+        if let Some(keep) = keep {
+            daemon.about = format!("{}; {}", daemon.about, keep.shown());
+            let (tell, until) = channel();
+            let settling = Arc::clone(&keep);
+            daemon.threads.spawn("keep", move || {
+                settling.run(&until);
+                Ok(())
+            })?;
+            daemon.keep = Some((keep, tell));
+        }
         daemon.reasons = plan.reasons;
         Ok(daemon)
     }
@@ -256,7 +282,8 @@ impl Daemon {
     pub fn agent(settings: &Settings) -> Result<Self, StartError> {
         let agent = &settings.agent;
         let plan = agent.plan(&Allowance::of_this_process());
-        let parts = Parts::new(Role::Agent, (&agent.name, plan.workers), &agent.listen, settings)?;
+        let identity = Identity::new(Role::Agent, &*agent.name);
+        let parts = Parts::new(identity, plan.workers, &agent.listen, settings)?;
         let rendezvous = Rendezvous::new(settings.job.join_timeout);
         let shared = Arc::new(SharedAgent::new(rendezvous, &parts.page, &settings.calling));
         let known = Arc::clone(&shared);
@@ -342,9 +369,31 @@ impl Daemon {
     pub fn stop(self, reason: &str) -> Result<(), StopError> {
         (self.stop)(reason);
         drop(self.watch);
+        let keep = self.keep.map(|(keep, _)| keep);
         let threads = self.threads.wait(STOP_WITHIN);
+        if let Some(keep) = keep.filter(|_| threads.is_empty()) {
+            keep.end();
+        }
         if threads.is_empty() { Ok(()) } else { Err(StopError { threads }) }
     }
+}
+
+/// Gives a store the regions that were kept, and says how it found them.
+fn have_again(
+    store: &mut RegionStore,
+    (keep, kept): (Arc<Keep>, KeptRegions),
+    clock: Clock,
+) -> Result<Arc<Keep>, StartError> {
+    let (count, is_other) = (kept.regions.len(), kept.is_other);
+    store.keep_in(&keep, kept, clock.now()).map_err(|(_, detail)| StartError::Kept(detail))?;
+    if count > 0 {
+        let used = show_bytes(store.used());
+        tracing::info!("{count} region{} of {used} found again", if count == 1 { "" } else { "s" });
+    }
+    if let Some(why) = is_other {
+        tracing::warn!("{why}: clients that were connected are told that what they had is lost");
+    }
+    Ok(keep)
 }
 
 /// A number for a server that stays the same over its restarts: the hash of its name (FNV-1a).

@@ -12,6 +12,7 @@ mod daemon;
 mod echo;
 mod errors;
 mod files;
+mod keep;
 mod memory_service;
 mod memory_watch;
 mod metrics;
@@ -25,5 +26,6 @@ mod watchdog;
 mod writing;
 
 pub use daemon::{Daemon, StartError, StopError};
+pub use keep::KeepError;
 pub use status::{Gauge, Lines, STATUS_GRANT, STATUS_LEN, StatusError, StatusPage, StatusView};
 pub use store::{Gate, Parting, RegionStore, StoreConfig};

@@ -25,9 +25,10 @@ use crate::calling::SharedCalling;
 use crate::counts::Counts;
 use crate::echo::echo;
 use crate::files::DataDirectory;
+use crate::keep::started_at;
 use crate::room::Room;
 use crate::status::{Gauge, StatusPage};
-use crate::store::{Capacity, Parting, RegionStore};
+use crate::store::{Capacity, Parting, RegionStore, is_on_this_machine};
 use calling::Calling;
 use file_work::{Asker, FileDone, Turns};
 use gates::Gates;
@@ -102,6 +103,11 @@ impl SharedStore {
     pub(crate) fn set_workers(&self, workers: Vec<WorkerHandle<MemoryNote>>) {
         // Set once, before any link is given out.
         let _ = self.workers.set(workers);
+    }
+
+    /// The server is ending: what is kept stays as it is.
+    pub(crate) fn rest(&self) {
+        self.with(RegionStore::rest);
     }
 
     /// Sparse regions take of the capacity as they are written, without the store.
@@ -189,7 +195,12 @@ impl Service for MemoryService {
         self.counts.came(peer);
         let shown = peer.to_string();
         let (process, pid) = (peer.incarnation(), peer.intro().pid);
-        self.store.with(|store| store.link_opened(now, process, pid, &shown));
+        self.store.with(|store| {
+            store.link_opened(now, process, pid, &shown);
+            if store.keeps() && is_on_this_machine(peer.address()) {
+                store.may_map(process, started_at(pid));
+            }
+        });
         self.peers.insert(link, peer.clone());
         self.show_links();
     }

@@ -5,6 +5,7 @@ mod clients;
 mod files;
 mod gate;
 mod holders;
+mod keeping;
 mod presence;
 mod region;
 
@@ -13,6 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use outboard_keep::JournalRecord;
 use outboard_limits::show_bytes;
 use outboard_limits::why_failed;
 use outboard_link::Exports;
@@ -26,12 +28,15 @@ pub(crate) use capacity::Capacity;
 use capacity::WrittenParts;
 use clients::Clients;
 pub use clients::Parting;
+pub(crate) use clients::is_on_this_machine;
 pub(crate) use files::{LoadPlan, SyncPlan};
 pub(crate) use gate::Entered;
 pub use gate::Gate;
 use gate::Keys;
 use holders::{Change, Claim, Holders};
 use region::{Kept, StoredRegion};
+
+use crate::keep::Keep;
 
 /// What a store needs to know.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +64,10 @@ pub struct RegionStore {
     files: HashMap<String, RegionId>,
     clients: Clients,
     now: Time,
+    /// Where named regions are kept over restarts of the server, if they are.
+    keep: Option<Arc<Keep>>,
+    /// Whether the server is ending, and what it has stays as it is for its next start.
+    is_resting: bool,
 }
 
 impl RegionStore {
@@ -74,6 +83,8 @@ impl RegionStore {
             files: HashMap::new(),
             clients: Clients::new(config.linger),
             now: Time::ZERO,
+            keep: None,
+            is_resting: false,
         }
     }
 
@@ -112,6 +123,9 @@ impl RegionStore {
             }
             Question::Free { region, generation, key } => self.free(process, *region, *generation, key),
             Question::Release { region, generation } => self.release(process, *region, *generation),
+            Question::NextWritten { region, generation, key, offset } => {
+                self.next_written((*region, *generation, key), *offset)
+            }
             Question::List { after } => Ok(self.list(*after)),
             Question::Join { .. } => {
                 Err((ControlFailure::NotServed, "a memory server gathers no ranks; ask an agent".into()))
@@ -148,15 +162,19 @@ impl RegionStore {
             let detail = format!("a region named “{name}” exists; open it, or free it first");
             return Err((ControlFailure::NameTaken, detail));
         }
-        let (memory, footprint) = self.allocate(size, counted)?;
+        let (memory, footprint) = self.allocate(size, (counted, !name.is_empty()))?;
         let kept = if name.is_empty() { Kept::WithClient } else { Kept::ByName(name.to_owned()) };
+        let number = RegionId(self.next_id);
         let registered = self.register(process, memory, kept, (size, footprint, chunk_log2));
-        let region = registered.inspect_err(|_| self.capacity.give_back(footprint))?;
+        let region = registered.inspect_err(|_| {
+            self.capacity.give_back(footprint);
+            self.keep.iter().filter(|_| !name.is_empty()).for_each(|keep| keep.remove(number));
+        })?;
         self.open(process, region, (Rights::ALL, sharing))
     }
 
     /// Memory for `size` bytes, whole pages, and how much of the capacity it takes from the start.
-    fn allocate(&mut self, size: u64, counted: Counted) -> Result<(Segment, u64), No> {
+    fn allocate(&mut self, size: u64, (counted, outlives): (Counted, bool)) -> Result<(Segment, u64), No> {
         if size == 0 {
             let detail = "a region of no bytes is of no use; ask for at least one";
             return Err((ControlFailure::BadRequest, detail.into()));
@@ -188,9 +206,14 @@ impl RegionStore {
             );
             (ControlFailure::NoCapacity, detail)
         })?;
-        let memory = Segment::create(c"outboard-region", whole as usize).map_err(no_memory)?;
+        let keep = self.keep.as_ref().filter(|_| outlives);
+        let memory = match keep {
+            Some(keep) => keep.create(RegionId(self.next_id), whole, counted == Counted::AsWritten)?,
+            None => Segment::create(c"outboard-region", whole as usize).map_err(no_memory)?,
+        };
         let footprint = if counted == Counted::Whole { whole } else { 0 };
         if !self.capacity.take(footprint) {
+            keep.iter().for_each(|keep| keep.remove(RegionId(self.next_id)));
             let detail = "what was left has been taken meanwhile; ask again, or free regions";
             return Err((ControlFailure::NoCapacity, detail.into()));
         }
@@ -220,20 +243,30 @@ impl RegionStore {
         let keys = Keys::draw().map_err(no_memory)?;
         let region = RegionId(self.next_id);
         self.next_id += 1;
-        match &kept {
+        let parts = || WrittenParts::new(&self.capacity, memory.len() as u64, chunk_log2);
+        let written = (footprint == 0).then(|| Arc::new(parts()));
+        let keep = self.keep.clone().filter(|_| memory.is_file());
+        let memory = Arc::new(memory);
+        keep.iter().for_each(|keep| keep.watch(region, &memory));
+        let gate = Gate::new(self.generation(), keys, size, (memory, written));
+        let gate = Arc::new(gate.kept_in(keep.as_ref(), region));
+        let owner = self.clients.is_here(process).then_some(process);
+        let (holders, is_syncing) = (Holders::default(), false);
+        let stored = StoredRegion { owner, holders, kept, chunk_log2, footprint, gate, is_syncing, keep };
+        stored.note_all(region)?;
+        self.add(region, stored);
+        Ok(region)
+    }
+
+    /// Lets processes find and open a region.
+    fn add(&mut self, region: RegionId, stored: StoredRegion) {
+        match &stored.kept {
             Kept::WithClient => None,
             Kept::ByName(name) => self.names.insert(name.clone(), region),
             Kept::ByFile(path) => self.files.insert(path.clone(), region),
         };
-        let parts = || WrittenParts::new(&self.capacity, memory.len() as u64, chunk_log2);
-        let written = (footprint == 0).then(|| Arc::new(parts()));
-        let gate = Arc::new(Gate::new(self.generation(), keys, size, (Arc::new(memory), written)));
-        let owner = self.clients.is_here(process).then_some(process);
-        let holders = Holders::default();
-        let stored = StoredRegion { owner, holders, kept, chunk_log2, footprint, gate, is_syncing: false };
         self.exports.add(stored.export(region));
         self.regions.insert(region, stored);
-        Ok(region)
     }
 
     /// Gives a region to `process`, unless others are in the way.
@@ -247,21 +280,34 @@ impl RegionStore {
             return Err((ControlFailure::BadRequest, "the process that asked has gone".into()));
         }
         let claim = Claim { writes: rights.includes(Rights::WRITE), sharing };
+        self.forget_the_dead();
         self.no_process_in_the_way(region, process, claim)?;
+        let seen = self.clients.seen(process);
         let stored = self.regions.get_mut(&region).ok_or_else(|| no_region(region))?;
         let overdue = stored.holders.in_the_way(process, claim);
         if !overdue.is_empty() {
             stored.take_from(&overdue).map_err(no_memory)?;
             self.exports.add(stored.export(region));
+            stored.note_all(region)?;
         }
         stored.apply(|holders| holders.take(process, claim));
+        stored.holders.saw(process, seen);
+        if let Err(error) = stored.note_holders(region) {
+            stored.apply(|holders| holders.release(process).unwrap_or(Change::OfNoWriter));
+            return Err(error);
+        }
         Ok(ControlAnswer::Region(stored.describe(&self.config, region, (rights, sharing))))
     }
 
     fn no_process_in_the_way(&self, region: RegionId, process: Incarnation, claim: Claim) -> Result<(), No> {
         let stored = self.regions.get(&region).ok_or_else(|| no_region(region))?;
         let mut others = stored.holders.in_the_way(process, claim);
-        others.retain(|(other, _)| !self.clients.is_overdue(*other) || mutant("agent.late-one-in-the-way"));
+        others.retain(|(other, _)| {
+            // One that lives and has mapped the region may still store to it, however late.
+            !self.clients.is_overdue(*other)
+                || self.lives_with_mappings(*other)
+                || mutant("agent.late-one-in-the-way")
+        });
         // Best named is one that can be asked to release it, then the one that is waited for longest.
         let rank = |(other, _): &&(Incarnation, Claim)| {
             Reverse(self.clients.awaited_until(*other).unwrap_or(Time::MAX))
@@ -275,6 +321,9 @@ impl RegionStore {
         };
         let what_to_do = match self.clients.awaited_until(*first) {
             None => "; wait until it is released, or end that process".to_owned(),
+            Some(_) if self.lives_with_mappings(*first) => {
+                ", and which lives and may still write to it; end that process".to_owned()
+            }
             Some(until) => {
                 let seconds = until.since(self.now).as_secs() + 1;
                 format!(", whose links are lost; if it is not back in {seconds} s you can have it")
@@ -329,7 +378,11 @@ impl RegionStore {
         self.with_key(region, generation, key, Rights::ALL)?;
         // A process that shares with all others is used to surprises; one that leases is not.
         let claim = Claim { writes: true, sharing: RegionSharing::Together };
+        self.forget_the_dead();
         self.no_process_in_the_way(region, process, claim)?;
+        if let Some(keep) = self.regions.get(&region).and_then(|stored| stored.keep.as_ref()) {
+            keep.note(&JournalRecord::Freed { region })?;
+        }
         self.remove(region);
         Ok(ControlAnswer::Freed)
     }
@@ -340,6 +393,7 @@ impl RegionStore {
             (ControlFailure::NoSuchRegion, format!("your process has no {region} of this generation"))
         })?;
         stored.apply(|holders| holders.release(process).unwrap_or(Change::OfNoWriter));
+        stored.note_holders(region)?;
         if !stored.holders.has(process) && stored.kept.is_with_client() {
             self.remove(region);
         }
@@ -349,6 +403,7 @@ impl RegionStore {
     fn remove(&mut self, region: RegionId) {
         if let Some(stored) = self.regions.remove(&region) {
             self.exports.remove(region);
+            stored.keep.iter().for_each(|keep| keep.remove(region));
             self.capacity.give_back(if mutant("agent.freed-bytes-still-used") {
                 0
             } else {

@@ -35,14 +35,20 @@ impl About for Tool {
 }
 
 /// Short names that people expect, beside the ones that follow from the keys.
-const ALIASES: [(&str, &str); 3] =
-    [("memory.capacity", "capacity"), ("metrics.listen", "metrics"), ("agent.wire", "wire")];
+const ALIASES: [(&str, &str); 5] = [
+    ("memory.capacity", "capacity"),
+    ("memory.keep", "keep"),
+    ("memory.keep_sync", "keep-sync"),
+    ("metrics.listen", "metrics"),
+    ("agent.wire", "wire"),
+];
 
 /// The settings that people change most: of all settings only these are in the short help of the commands that they are about.
-const COMMON: [&str; 15] = [
+const COMMON: [&str; 16] = [
     "memory.listen",
     "memory.capacity",
     "memory.data_dir",
+    "memory.keep",
     "memory.workers",
     "agent.listen",
     "agent.memory_servers",

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use outboard_wire::{FrameKind, Incarnation, Introduction};
+use outboard_wire::{FrameKind, Incarnation, Introduction, StoreId};
 
 /// The process at the other end of a link, as errors and people speak of it.
 #[derive(Clone, PartialEq, Eq)]
@@ -55,6 +55,12 @@ impl Peer {
     #[doc(hidden)]
     pub fn incarnation(&self) -> Incarnation {
         self.0.intro.incarnation
+    }
+
+    /// The store that it goes on with, if it is a memory server that keeps one.
+    #[doc(hidden)]
+    pub fn store(&self) -> StoreId {
+        self.0.intro.store
     }
 }
 

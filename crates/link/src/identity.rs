@@ -1,6 +1,6 @@
 //! The identity of this process.
 
-use outboard_wire::{Auth, Hello, Incarnation, Introduction, JobId, Rank, Role, Text, Versions};
+use outboard_wire::{Auth, Hello, Incarnation, Introduction, JobId, Rank, Role, StoreId, Text, Versions};
 
 /// The words by which this process introduces itself on every link.
 #[derive(Clone, Debug)]
@@ -18,6 +18,8 @@ pub struct Identity {
     /// Which versions of the protocol it speaks: those of its build. A process that says less is spoken with as one of an
     /// older release.
     pub versions: Versions,
+    /// The store that it has and keeps over its restarts, if it is a memory server that does so.
+    pub store: StoreId,
 }
 
 impl Identity {
@@ -30,6 +32,7 @@ impl Identity {
             rank: Rank(0),
             incarnation: draw_incarnation(),
             versions: Versions::OURS,
+            store: StoreId::NONE,
         }
     }
 
@@ -44,6 +47,7 @@ impl Identity {
             name: Text::new(&self.name),
             max_payload,
             auth: Auth::NONE,
+            store: self.store,
         }
     }
 

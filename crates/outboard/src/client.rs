@@ -9,7 +9,7 @@ use outboard_driver::{Connection, Over, Tend};
 use outboard_link::memory::{Buffer, Window};
 use outboard_link::{
     AccessError, AccessOutcome, Address, Capabilities, ConnectError, Disposition, FrameSendError, Identity,
-    Link, LinkError, Loss, OpenRegion, Peer, RemoteMemory, Token, Waiter,
+    Link, LinkConfigs, LinkError, Loss, OpenRegion, Peer, RemoteMemory, Token, Waiter,
 };
 use outboard_settings::LinkSettings;
 use outboard_wire::control::{ControlAnswer, Question};
@@ -34,6 +34,21 @@ pub struct Client {
     regions_max: usize,
     /// The longest payload of a frame.
     payload_max: usize,
+    /// How it was connected, for a client that connects again.
+    way: Way,
+    /// How the link was lost, until there is another.
+    lost: Option<LinkError>,
+    /// How many links there have been before this one.
+    former_links: u32,
+}
+
+/// How a client was connected.
+struct Way {
+    address: Address,
+    identity: Identity,
+    configs: LinkConfigs,
+    /// Whether a call after a loss connects again.
+    is_taken_again: bool,
 }
 
 impl Client {
@@ -44,11 +59,12 @@ impl Client {
         settings: &LinkSettings,
     ) -> Result<Self, ConnectError> {
         let configs = settings.configs();
-        let connection = Connection::open(address, identity, &configs, Asking)?;
+        let connection = Connection::open(address, identity.clone(), &configs, Asking)?;
         let (peer, Capabilities { name: link_name, max_payload: payload_max, .. }) =
             connection.client().other_end();
         let connection = Mutex::new(connection);
         let (deadline, regions_max) = (settings.deadline, configs.regions_max(address));
+        let way = Way { address: address.clone(), identity, configs, is_taken_again: false };
         Ok(Self {
             peer,
             link_name,
@@ -58,7 +74,38 @@ impl Client {
             buffer: None,
             regions_max,
             payload_max,
+            way,
+            lost: None,
+            former_links: 0,
         })
+    }
+
+    /// From now on a call after one that has told of a loss connects to the daemon again, which may be another process then.
+    pub(crate) fn connects_again(mut self) -> Self {
+        self.way.is_taken_again = true;
+        self
+    }
+
+    /// Connects again if the link was lost. While the daemon is not there the loss is told again.
+    pub(crate) fn again(&mut self) -> Result<(), AskError> {
+        let Some(lost) = self.lost.clone().filter(|_| self.way.is_taken_again) else { return Ok(()) };
+        let Way { address, identity, configs, .. } = &self.way;
+        let opened = Connection::open(address, identity.clone(), configs, Asking);
+        let connection = opened.map_err(|error| {
+            tracing::debug!("not connected again: {error}");
+            AskError::Lost(lost)
+        })?;
+        let (peer, Capabilities { max_payload, .. }) = connection.client().other_end();
+        *self.connection() = connection;
+        (self.peer, self.payload_max, self.lost) = (peer, max_payload, None);
+        self.former_links += 1;
+        Ok(())
+    }
+
+    /// How many links there have been before this one. What was opened by them is not open by this one.
+    #[inline]
+    pub(crate) fn former_links(&self) -> u32 {
+        self.former_links
     }
 
     /// Lets every call wait for `deadline` at most.
@@ -126,6 +173,7 @@ impl Client {
         payload: &[u8],
         deadline: Duration,
     ) -> Result<(FrameKind, Vec<u8>), AskError> {
+        self.again()?;
         let tag = self.next_tag;
         self.next_tag = self.next_tag.wrapping_add(1);
         let head = head.with_tag(tag);
@@ -237,6 +285,10 @@ impl Client {
                 peer: daemon,
                 loss: Loss::Stalled { silent: waited, awaited },
             }) if self.connection().client_mut().is_there() => AskError::Deadline { daemon, waited, awaited },
+            AccessError::Lost(lost) => {
+                self.lost = Some(lost.clone());
+                AskError::Lost(lost)
+            }
             error => error.into(),
         }
     }

@@ -1,5 +1,7 @@
 //! Regions on a memory server, for programs that reserve, open and free them.
 
+mod again;
+
 use std::ops::Range;
 use std::time::Duration;
 
@@ -7,10 +9,12 @@ use outboard_link::{AccessError, OpenRegion, Peer};
 use outboard_wire::control::{ControlAnswer, ListedRegion, Question, RegionSharing};
 use outboard_wire::paging::{FIXED_LEN_MAX, Fence, PagingReply, PagingRequest, PagingStatus, WriteBack};
 use outboard_wire::{
-    CHUNK_LOG2_MAX, CHUNK_LOG2_MIN, FrameHead, Grant, Incarnation, RegionDescriptor, RegionId, Rights, Text,
+    CHUNK_LOG2_MAX, CHUNK_LOG2_MIN, FrameHead, Grant, Incarnation, RegionDescriptor, RegionId, Rights,
+    StoreId, Text,
 };
 
 use crate::client::{AskError, Client};
+use again::OpenAgain;
 
 /// The usual unit of movement, as a power of two: 64 KiB.
 const CHUNK_LOG2: u8 = 16;
@@ -39,8 +43,15 @@ const POPULATE_PATIENCE_PER_GIB: Duration = Duration::from_secs(20);
 /// assert_eq!(memory.compare_swap(&table, 0, 5, 7)?, 5); // it was 5, so it is 7 now
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// **A server that is lost**: the call that finds it lost says so with [`AskError::Lost`]; what it asked may have happened or not,
+/// an atomic too, and is not asked again. The next call connects again. If the server is there, and is the one that it was or
+/// has kept its regions (`outboard memory --keep`), the regions that are open here go on; else what is done with them ends with
+/// [`AskError::StartedAnew`] or [`AskError::NotOpen`].
 pub struct Memory {
     client: Client,
+    /// Regions that were opened by links before this one and are open again.
+    again: Vec<OpenAgain>,
 }
 
 /// A region that this process has opened.
@@ -48,6 +59,11 @@ pub struct Memory {
 pub struct FarRegion {
     descriptor: RegionDescriptor,
     open: OpenRegion,
+    rights: Rights,
+    /// The store that its server keeps it in, if it does.
+    store: StoreId,
+    /// How many links there were before the one by which it was opened.
+    former_links: u32,
 }
 
 /// A region as [`Memory::list`] tells of it.
@@ -106,6 +122,11 @@ impl FarRegion {
         self.descriptor.extents.first().map_or(Incarnation(0), |extent| extent.incarnation)
     }
 
+    /// The store that its server keeps it in over restarts, if it does.
+    pub(crate) fn store(&self) -> StoreId {
+        self.store
+    }
+
     /// The write epoch in which it was opened, or which a [fence](Memory::fence) has begun since.
     pub fn epoch(&self) -> u64 {
         self.descriptor.epoch
@@ -116,7 +137,7 @@ impl Memory {
     /// Speaks to the memory server at the other end of `client`.
     #[doc(hidden)]
     pub fn new(client: Client) -> Self {
-        Self { client }
+        Self { client: client.connects_again(), again: Vec::new() }
     }
 
     /// The connection itself.
@@ -127,7 +148,7 @@ impl Memory {
 
     /// Lets every call that has no deadline of its own wait for `deadline` at most.
     pub fn with_deadline(self, deadline: Duration) -> Self {
-        Self { client: self.client.with_deadline(deadline) }
+        Self { client: self.client.with_deadline(deadline), again: self.again }
     }
 
     /// The memory server at the other end.
@@ -213,7 +234,10 @@ impl Memory {
             return Err(self.unexpected());
         };
         match self.client.open(&descriptor.grant, rights) {
-            Ok(open) => Ok(FarRegion { descriptor, open }),
+            Ok(open) => {
+                let (store, former_links) = (self.client.peer().store(), self.client.former_links());
+                Ok(FarRegion { descriptor, open, rights, store, former_links })
+            }
             Err(error) => {
                 // One that cannot be reached is of no use here, and others may want it. The first error is the one to tell.
                 let Grant { region, generation, .. } = descriptor.grant;
@@ -225,7 +249,7 @@ impl Memory {
 
     /// Gives a region back to the server, with all that is in it.
     pub fn free(&mut self, region: FarRegion) -> Result<(), AskError> {
-        self.client.close_region(region.open);
+        self.close_region(&region);
         let Grant { region, generation, key, .. } = region.descriptor.grant;
         match self.client.ask(&Question::Free { region, generation, key })? {
             ControlAnswer::Freed => Ok(()),
@@ -236,7 +260,7 @@ impl Memory {
     /// Gives up a region that others may want. It stays at the server if it has a name or a file; if not, it is freed.
     /// Write-backs through an agent must have been acknowledged before: those that arrive later are refused.
     pub fn release(&mut self, region: FarRegion) -> Result<(), AskError> {
-        self.client.close_region(region.open);
+        self.close_region(&region);
         let Grant { region, generation, .. } = region.descriptor.grant;
         match self.client.ask(&Question::Release { region, generation })? {
             ControlAnswer::Released => Ok(()),
@@ -263,6 +287,24 @@ impl Memory {
         let Grant { region, generation, key, .. } = region.descriptor.grant;
         match self.client.ask_within(&Question::Populate { region, generation, key }, patience)? {
             ControlAnswer::Populated { large } => Ok(large),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    /// The next part of a region that was ever written, from `offset` on; none if there is no more. What lies between such parts is
+    /// zero. A server of an older release says that all of it was written.
+    pub fn next_written(&mut self, region: &FarRegion, offset: u64) -> Result<Option<Range<u64>>, AskError> {
+        let Grant { region: id, generation, key, size, .. } = region.descriptor.grant;
+        if offset >= size {
+            return Ok(None);
+        }
+        if !self.client.peer().knows(Question::NEXT_WRITTEN) {
+            return Ok(Some(offset..size));
+        }
+        match self.client.ask(&Question::NextWritten { region: id, generation, key, offset })? {
+            ControlAnswer::WrittenPart { start, end } if start >= offset && end <= size => {
+                Ok(Some(start..end).filter(|part| !part.is_empty()))
+            }
             _ => Err(self.unexpected()),
         }
     }
@@ -380,17 +422,20 @@ impl Memory {
 
     /// Reads bytes of a region.
     pub fn read(&mut self, region: &FarRegion, offset: u64, into: &mut [u8]) -> Result<(), AskError> {
-        self.client.read(region.open, offset, into)
+        let open = self.open_now(region)?;
+        self.client.read(open, offset, into)
     }
 
     /// Writes bytes of a region; they are visible there when the call returns.
     pub fn write(&mut self, region: &FarRegion, offset: u64, from: &[u8]) -> Result<(), AskError> {
-        self.client.write(region.open, offset, from)
+        let open = self.open_now(region)?;
+        self.client.write(open, offset, from)
     }
 
     /// Adds to a word of a region and returns what it held before.
     pub fn fetch_add(&mut self, region: &FarRegion, offset: u64, addend: u64) -> Result<u64, AskError> {
-        self.client.fetch_add(region.open, offset, addend)
+        let open = self.open_now(region)?;
+        self.client.fetch_add(open, offset, addend)
     }
 
     /// Replaces a word of a region by `new` if it holds `expected`, and returns what it held before: the replacement has
@@ -402,7 +447,8 @@ impl Memory {
         expected: u64,
         new: u64,
     ) -> Result<u64, AskError> {
-        self.client.compare_swap(region.open, offset, (expected, new))
+        let open = self.open_now(region)?;
+        self.client.compare_swap(open, offset, (expected, new))
     }
 
     /// Says goodbye.

@@ -12,7 +12,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::error::exact;
 use crate::text::Text;
-use crate::{DecodeError, Incarnation, JobId, Rank, Role, Versions};
+use crate::{DecodeError, Incarnation, JobId, Rank, Role, StoreId, Versions};
 
 /// The size of each handshake message in bytes.
 pub const HANDSHAKE_LEN: usize = 176;
@@ -58,7 +58,12 @@ pub struct Introduction {
     pub max_payload: u32,
     /// Its proof of identity.
     pub auth: Auth,
+    /// The store that a memory server goes on with. Only a [`Welcome`] says it, since version 2.
+    pub store: StoreId,
 }
+
+/// The first version in which a welcome says which store the server has.
+const STORE_SINCE: u16 = 2;
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -79,7 +84,8 @@ struct Message {
     deadline_ms: U32,
     name: Text<32>,
     auth: [u8; 64],
-    padding: [u8; 24],
+    store: U64,
+    padding: [u8; 16],
 }
 
 const _: () = assert!(size_of::<Message>() == HANDSHAKE_LEN);
@@ -122,15 +128,18 @@ impl Message {
             deadline_ms: 0.into(),
             name: intro.name,
             auth: intro.auth.proof,
-            padding: [0; 24],
+            store: 0.into(),
+            padding: [0; 16],
         }
     }
 
     /// Who says this. What a build of a version that we do not know says besides is left out where `may_say_more`.
     fn introduction(&self, may_say_more: bool) -> Result<Introduction, DecodeError> {
         self.name.check("peer name")?;
-        let reserved =
-            u64::from(self.reserved.get()) | self.padding.iter().fold(0, |or, b| or | u64::from(*b));
+        let padding = self.padding.iter().fold(0, |or, b| or | u64::from(*b));
+        let has_store = self.magic == WELCOME && self.versions().max >= STORE_SINCE;
+        let store = if has_store { 0 } else { self.store.get() };
+        let reserved = u64::from(self.reserved.get()) | padding | store;
         if reserved != 0 && !may_say_more {
             return Err(DecodeError::BadValue { what: "reserved handshake bytes", value: reserved });
         }
@@ -143,6 +152,7 @@ impl Message {
             name: self.name,
             max_payload: self.max_payload.get(),
             auth: Auth { method: self.auth_method, proof: self.auth },
+            store: StoreId(if has_store { self.store.get() } else { 0 }),
         })
     }
 
@@ -210,6 +220,9 @@ impl Welcome {
         message.ring_bytes = self.ring_bytes.into();
         message.heartbeat_ms = self.heartbeat_ms.into();
         message.deadline_ms = self.deadline_ms.into();
+        if self.version >= STORE_SINCE {
+            message.store = self.intro.store.0.into();
+        }
         zerocopy::transmute!(message)
     }
 }

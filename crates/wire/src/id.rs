@@ -41,6 +41,12 @@ number_id!(
     "{:016x}"
 );
 number_id!(
+    /// The regions that a memory server keeps over its restarts: a server that says the number of a store has every byte of it that
+    /// was ever acknowledged. Zero is "none": all that it has ends with its process.
+    StoreId(u64),
+    "store {:016x}"
+);
+number_id!(
     /// One parallel job; zero is "no job".
     JobId(u64),
     "job {:016x}"
@@ -50,6 +56,16 @@ number_id!(
     Rank(u32),
     "rank {}"
 );
+
+impl StoreId {
+    /// A server that keeps nothing.
+    pub const NONE: Self = Self(0);
+
+    /// Whether a server that says `self` has what one had that said `other`.
+    pub fn goes_on_with(self, other: Self) -> bool {
+        self != Self::NONE && self == other
+    }
+}
 
 /// What the holder of a region key may do with the region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -84,6 +100,11 @@ impl Rights {
     /// Whether all of `other` is included.
     pub const fn includes(self, other: Self) -> bool {
         self.0 & other.0 == other.0
+    }
+
+    /// These, but not `other`.
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
     }
 
     /// Both together.

@@ -34,7 +34,7 @@ pub use frame::{Flow, FrameHead, FrameHeader, FrameKind, Room};
 pub use handshake::{
     Auth, HANDSHAKE_LEN, HandshakeAnswer, Hello, Introduction, Refusal, RefusalReason, Wait, Welcome,
 };
-pub use id::{Generation, Incarnation, JobId, Rank, RegionId, RegionKey, Rights, Role, ServerId};
+pub use id::{Generation, Incarnation, JobId, Rank, RegionId, RegionKey, Rights, Role, ServerId, StoreId};
 pub use mutant::mutant;
 pub use region::{CHUNK_LOG2_MAX, CHUNK_LOG2_MIN, EXTENTS_MAX, Extent, ExtentRole, Grant, RegionDescriptor};
 pub use site::Site;

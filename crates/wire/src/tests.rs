@@ -23,6 +23,7 @@ fn introductions() -> impl Strategy<Value = Introduction> {
                 name: Text::new(&name),
                 max_payload,
                 auth: Auth { method, proof },
+                store: StoreId::NONE,
             }
         },
     )
@@ -112,6 +113,14 @@ fn questions() -> impl Strategy<Value = Question> {
                 _ => Question::Populate { region, generation, key },
             }
         }),
+        any::<(u64, u32, [u8; 16], u64)>().prop_map(|(region, generation, key, offset)| {
+            Question::NextWritten {
+                region: RegionId(region),
+                generation: Generation(generation),
+                key: RegionKey(key),
+                offset,
+            }
+        }),
         any::<(u64, u32)>().prop_map(|(region, generation)| Question::Release {
             region: RegionId(region),
             generation: Generation(generation)
@@ -139,6 +148,10 @@ fn answers() -> impl Strategy<Value = ControlAnswer> {
         Just(ControlAnswer::Released),
         any::<u64>().prop_map(|bytes| ControlAnswer::Synced { bytes }),
         any::<u64>().prop_map(|large| ControlAnswer::Populated { large }),
+        any::<(u64, u64)>().prop_map(|(one, other)| ControlAnswer::WrittenPart {
+            start: one.min(other),
+            end: one.max(other)
+        }),
         (prop::collection::vec(listed, 0..20), any::<bool>())
             .prop_map(|(regions, more)| ControlAnswer::Regions { regions, more }),
         prop::collection::vec(members(), 0..20).prop_map(ControlAnswer::Members),
@@ -186,6 +199,19 @@ proptest! {
         let (ring_bytes, heartbeat_ms, deadline_ms) = sizes;
         let welcome = Welcome { version: max, intro, ring_bytes, heartbeat_ms, deadline_ms };
         prop_assert_eq!(HandshakeAnswer::decode(&welcome.encode()), Ok(HandshakeAnswer::Welcome(welcome)));
+    }
+
+    #[test]
+    fn a_welcome_says_its_store_where_both_know_what_that_is(intro in introductions(), store: u64, version in 1u16..4) {
+        let intro = Introduction { store: StoreId(store), ..intro };
+        let welcome = Welcome { version, intro, ring_bytes: 0, heartbeat_ms: 0, deadline_ms: 0 };
+        let Ok(HandshakeAnswer::Welcome(read)) = HandshakeAnswer::decode(&welcome.encode()) else { panic!("no welcome") };
+        prop_assert_eq!(read.intro.store, if version < 2 { StoreId::NONE } else { StoreId(store) });
+        // A client has no store to speak of, and one that speaks of one is not understood.
+        let mut hello = Hello { versions: Versions::OURS, intro }.encode();
+        prop_assert_eq!(Hello::decode(&hello).unwrap().intro.store, StoreId::NONE);
+        hello[HANDSHAKE_LEN - 24] = 1;
+        prop_assert!(Hello::decode(&hello).is_err());
     }
 
     #[test]
@@ -274,6 +300,7 @@ fn hello_with_more(min: u16, max: u16) -> [u8; HANDSHAKE_LEN] {
         name: Text::new("newer"),
         max_payload: 1 << 16,
         auth: Auth::NONE,
+        store: StoreId::NONE,
     };
     let mut bytes = Hello { versions: Versions { min, max }, intro }.encode();
     bytes[HANDSHAKE_LEN - 1] = 7;

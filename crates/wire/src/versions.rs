@@ -10,7 +10,11 @@ use crate::{DecodeError, FrameKind, paging};
 
 /// The messages that the version before the newest does not know, and the first version that does. A message of which every
 /// version that we speak knows leaves this table, and what was sent in its place goes with it.
-const YOUNG: [(FrameKind, u16); 2] = [(paging::DISCARD, 2), (crate::control::Question::RESERVE_SPARSE, 2)];
+const YOUNG: [(FrameKind, u16); 3] = [
+    (paging::DISCARD, 2),
+    (crate::control::Question::RESERVE_SPARSE, 2),
+    (crate::control::Question::NEXT_WRITTEN, 2),
+];
 
 /// The versions of the protocol that a process can speak: one range without gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +28,8 @@ pub struct Versions {
 impl Versions {
     /// The newest version that this build speaks. Since version 2 the accepting side may answer with
     /// [`Wait`](crate::Wait), there are [`Discard`](paging::PagingRequest::Discard) and
-    /// [`NoMemory`](crate::access::AccessStatus::NoMemory), and regions may take room only as they are written.
+    /// [`NoMemory`](crate::access::AccessStatus::NoMemory), regions may take room only as they are written, and a
+    /// [`Welcome`](crate::Welcome) says which store a memory server goes on with.
     pub const NEWEST: u16 = 2;
 
     /// What this build speaks.

@@ -9,6 +9,8 @@ const RULES: &[(&str, &[&str])] = &[
     ("crates/wire", &[]),
     // For `Time`: the one clock that all rooms' state machines speak of.
     ("crates/steering", &["crates/wire"]),
+    // The bytes by which a memory server finds its regions again; others read and write them.
+    ("crates/keep", &["crates/wire"]),
     ("crates/ebpf", &[]),
     // It starts programs of tests again, and knows nothing of what they test.
     ("crates/child", &[]),
@@ -44,6 +46,7 @@ const RULES: &[(&str, &[&str])] = &[
         "crates/agent",
         &[
             "crates/driver",
+            "crates/keep",
             "crates/rendezvous",
             "crates/settings",
             "crates/limits",
@@ -98,6 +101,7 @@ const RULES: &[(&str, &[&str])] = &[
             "apps/*",
             "crates/measure",
             "crates/ebpf",
+            "crates/keep",
             "crates/launch",
             "crates/rendezvous",
             "crates/agent",
@@ -129,7 +133,7 @@ const RULES: &[(&str, &[&str])] = &[
             SERVICES,
         ],
     ),
-    ("fuzz", &["crates/ebpf", "crates/link", SERVICES]),
+    ("fuzz", &["crates/ebpf", "crates/keep", "crates/link", SERVICES]),
     // It only starts cargo, so it works while the rest does not compile.
     ("xtask", &[]),
 ];

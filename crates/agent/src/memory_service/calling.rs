@@ -149,6 +149,27 @@ impl ServerSite {
         }
     }
 
+    /// Does something that writes `length` bytes of a region, if they are there and may be written.
+    #[inline]
+    fn with_room(
+        &mut self,
+        region: &Weak<Gate>,
+        (offset, length): (u64, usize),
+        use_it: impl FnOnce(&Segment, usize) -> u64,
+    ) -> AccessProgress {
+        match self.memory(region) {
+            // On a file system that is full a store would be a fault.
+            Some((memory, size))
+                if memory.is_sparse_file()
+                    && is_inside(offset, length, size)
+                    && !memory.may_be_written(offset as usize, length) =>
+            {
+                AccessProgress::Refused(TrapReason::NotReached)
+            }
+            _ => self.with_memory(region, (offset, length), use_it),
+        }
+    }
+
     #[inline]
     fn with_word(
         &mut self,
@@ -157,7 +178,7 @@ impl ServerSite {
         use_it: impl FnOnce(&Segment, usize) -> u64,
     ) -> AccessProgress {
         if offset.is_multiple_of(8) {
-            self.with_memory(region, (offset, 8), use_it)
+            self.with_room(region, (offset, 8), use_it)
         } else {
             AccessProgress::Refused(TrapReason::Misaligned)
         }
@@ -186,7 +207,7 @@ impl SiteHost for ServerSite {
     }
 
     fn write(&mut self, region: &Weak<Gate>, offset: u64, from: &[u8]) -> AccessProgress {
-        self.with_memory(region, (offset, from.len()), |memory, at| {
+        self.with_room(region, (offset, from.len()), |memory, at| {
             // A thread that sees this sees what was written before.
             fence(Ordering::Release);
             memory.window_mut(at, from.len()).write(0, from);

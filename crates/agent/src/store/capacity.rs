@@ -38,7 +38,7 @@ impl Capacity {
     }
 
     /// Counts bytes that have been taken without asking.
-    fn was_taken(&self, bytes: u64) {
+    pub(super) fn was_taken(&self, bytes: u64) {
         self.used.fetch_add(bytes, Ordering::AcqRel);
     }
 }
@@ -112,6 +112,19 @@ impl WrittenParts {
             self.capacity.give_back(bytes);
         }
         true
+    }
+
+    /// Some bytes were written before the server was started again, whatever the capacity is now.
+    pub(super) fn were_written(&self, from: u64, to: u64) {
+        let make = || Box::new([const { AtomicU64::new(0) }; BLOCK]);
+        for unit in from / self.unit..to.min(self.len).div_ceil(self.unit) {
+            let (at, bit) = (unit as usize / 64, 1 << (unit % 64));
+            let word = &self.blocks[at / BLOCK].get_or_init(make)[at % BLOCK];
+            if word.fetch_or(bit, Ordering::AcqRel) & bit == 0 {
+                self.counted.fetch_add(self.bytes_of(unit), Ordering::AcqRel);
+                self.capacity.was_taken(self.bytes_of(unit));
+            }
+        }
     }
 
     /// Bytes have no memory any more. Units of which all are among them are given back.

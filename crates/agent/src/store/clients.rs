@@ -32,7 +32,7 @@ impl Parting {
     }
 }
 
-fn is_on_this_machine(address: &str) -> bool {
+pub(crate) fn is_on_this_machine(address: &str) -> bool {
     matches!(address.parse(), Ok(Address::Abstract(_) | Address::Path(_)))
 }
 
@@ -45,6 +45,8 @@ struct Client {
     is_dead: bool,
     /// Until when it is waited for, once it has no links.
     awaited_until: Option<Time>,
+    /// When it was started, if it is a process of this machine that may have mapped regions; else zero.
+    mapped_since: u64,
 }
 
 /// What the end of a link means for its process.
@@ -77,12 +79,50 @@ impl Clients {
     /// A process has opened a link.
     pub(super) fn link_opened(&mut self, process: Incarnation, pid: u32, shown: &str) {
         self.expect_no_longer(process);
-        let newcomer = || Client { links: 0, pid, shown: String::new(), is_dead: false, awaited_until: None };
+        let newcomer = || Client {
+            links: 0,
+            pid,
+            shown: String::new(),
+            is_dead: false,
+            awaited_until: None,
+            mapped_since: 0,
+        };
         let client = self.by_process.entry(process).or_insert_with(newcomer);
         if client.links == 0 {
             (client.pid, client.shown) = (pid, shown.to_owned());
         }
         (client.links, client.is_dead) = (client.links + 1, false);
+    }
+
+    /// A process may map regions, and was started then.
+    pub(super) fn may_map(&mut self, process: Incarnation, since: u64) {
+        if let Some(client) = self.by_process.get_mut(&process) {
+            client.mapped_since = since;
+        }
+    }
+
+    /// A process had regions before the server was started again, and is waited for.
+    pub(super) fn had_links(&mut self, now: Time, process: Incarnation, (pid, mapped_since): (u32, u64)) {
+        if self.by_process.contains_key(&process) {
+            return;
+        }
+        let shown = format!("process {pid}, which used this server before it was started again");
+        let until = now + self.linger;
+        let client =
+            Client { links: 0, pid, shown, is_dead: false, awaited_until: Some(until), mapped_since };
+        self.by_process.insert(process, client);
+        self.awaited.insert((until, process));
+    }
+
+    /// By which number the kernel knows a process, and when it was started if it may have mapped regions.
+    pub(super) fn seen(&self, process: Incarnation) -> (u32, u64) {
+        self.by_process.get(&process).map_or((0, 0), |client| (client.pid, client.mapped_since))
+    }
+
+    /// Processes without links that may have mapped regions.
+    pub(super) fn away_with_mappings(&self) -> Vec<Incarnation> {
+        let away = self.awaited.iter().chain(&self.overdue).map(|(_, process)| *process);
+        away.filter(|process| self.seen(*process).1 != 0).collect()
     }
 
     /// A link of a process is gone.

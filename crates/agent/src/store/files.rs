@@ -74,7 +74,7 @@ impl RegionStore {
 
     /// Makes room for a file of `size` bytes.
     pub(crate) fn begin_load(&mut self, path: &str, size: u64) -> Result<LoadPlan, No> {
-        let (memory, footprint) = self.allocate(size, Counted::Whole)?;
+        let (memory, footprint) = self.allocate(size, (Counted::Whole, false))?;
         Ok(LoadPlan { path: path.to_owned(), size, footprint, memory })
     }
 

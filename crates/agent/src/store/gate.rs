@@ -3,14 +3,17 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
+use outboard_keep::JournalRecord;
 use outboard_link::memory::{Mapping, Segment, Window};
 use outboard_paging::server::{Home, WriteEpoch};
 use outboard_wire::control::RegionSharing;
-use outboard_wire::{Generation, RegionKey, Rights, access, mutant};
+use outboard_wire::paging::PagingStatus;
+use outboard_wire::{Generation, RegionId, RegionKey, Rights, access, mutant};
 use rustix::io::Errno;
 
 use super::capacity::WrittenParts;
 use super::holders::Claim;
+use crate::keep::Keep;
 
 /// The keys of a region. Those who cannot have it at the same time have different ones, so that a key can be changed
 /// without disturbing any process but those it is to shut out.
@@ -44,6 +47,12 @@ impl Keys {
     /// New ones, which no process can guess.
     pub(super) fn draw() -> Result<Self, Errno> {
         Ok(Self { full: draw_key()?, leased: ReaderKeys::draw()?, together: ReaderKeys::draw()? })
+    }
+
+    /// Those that a journal has, in the order of [`all`](Self::all).
+    pub(super) fn of_kept([full, read, call, look, ask]: [RegionKey; 5]) -> Self {
+        let (leased, together) = (ReaderKeys { read, call }, ReaderKeys { read: look, call: ask });
+        Self { full, leased, together }
     }
 
     /// These keys, but new ones in place of those that were given out for `claim`.
@@ -101,6 +110,8 @@ pub struct Gate {
     inside: AtomicU64,
     /// Whether the gate lets no thread in any more.
     is_shut: AtomicBool,
+    /// Where the region is kept, and its number there.
+    keep: Option<(Arc<Keep>, RegionId)>,
 }
 
 /// A use of a region's memory, until this is dropped. Meanwhile no other gate replaces this one.
@@ -137,7 +148,18 @@ impl Gate {
         (memory, written): (Arc<Segment>, Option<Arc<WrittenParts>>),
     ) -> Self {
         let (inside, is_shut) = (AtomicU64::new(0), AtomicBool::new(false));
-        Self { generation, keys, size, memory, written, epoch: WriteEpoch::new(1), inside, is_shut }
+        let (epoch, keep) = (WriteEpoch::new(1), None);
+        Self { generation, keys, size, memory, written, epoch, inside, is_shut, keep }
+    }
+
+    /// This gate, of a region that is kept.
+    pub(super) fn kept_in(self, keep: Option<&Arc<Keep>>, region: RegionId) -> Self {
+        Self { keep: keep.map(|keep| (Arc::clone(keep), region)), ..self }
+    }
+
+    /// This gate, in that epoch.
+    pub(super) fn in_epoch(self, epoch: u64) -> Self {
+        Self { epoch: WriteEpoch::new(epoch), ..self }
     }
 
     /// A gate to this region with other keys. A thread that still has this gate in hand writes nothing by it any more.
@@ -145,7 +167,8 @@ impl Gate {
         let epoch = WriteEpoch::new(if mutant("agent.epoch-begins-anew") { 1 } else { self.retire() + 2 });
         let (generation, size, memory) = (self.generation, self.size, Arc::clone(&self.memory));
         let (inside, is_shut) = (AtomicU64::new(0), AtomicBool::new(false));
-        Self { generation, keys, size, memory, written: self.written.clone(), epoch, inside, is_shut }
+        let (written, keep) = (self.written.clone(), self.keep.clone());
+        Self { generation, keys, size, memory, written, epoch, inside, is_shut, keep }
     }
 
     /// Whether the region takes of the capacity only what is written.
@@ -218,7 +241,10 @@ impl Gate {
             _ => {
                 self.memory.window_mut(offset as usize, data.len()).write_window(0, data);
                 drop(held);
-                access::AccessStatus::Done
+                match self.is_settled(offset as usize, data.len()) {
+                    true => access::AccessStatus::Done,
+                    false => access::AccessStatus::NoMemory,
+                }
             }
         }
     }
@@ -247,6 +273,22 @@ impl Home for Gate {
 
     fn take_room(&self, offset: u64, len: u64) -> bool {
         self.take(offset, len)
+    }
+
+    fn is_settled(&self, offset: usize, len: usize) -> bool {
+        let is_always = self.keep.as_ref().is_some_and(|(keep, _)| keep.is_always_synced());
+        !is_always || self.memory.settle_part(offset, len).is_ok()
+    }
+
+    fn begin_epoch(&self) -> Result<u64, PagingStatus> {
+        let epoch = self.epoch.raise().ok_or(PagingStatus::NotOpen)?;
+        match &self.keep {
+            Some((keep, region)) => {
+                let noted = keep.note(&JournalRecord::Epoch { region: *region, epoch });
+                noted.map(|()| epoch).map_err(|_| PagingStatus::Busy)
+            }
+            None => Ok(epoch),
+        }
     }
 
     fn give_back(&self, offset: usize, len: usize) {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use outboard_keep::KeptHolder;
 use outboard_wire::control::RegionSharing;
 use outboard_wire::{Incarnation, mutant};
 
@@ -49,6 +50,8 @@ struct Holder {
     claim: Claim,
     /// How often it was given the region; it has to release it as often.
     times: u32,
+    /// Its number, and when it was started if it may have mapped the region.
+    seen: (u32, u64),
 }
 
 /// The processes that have a region.
@@ -69,7 +72,7 @@ impl Holders {
 
     /// Gives it to `process`, which no other is in the way of.
     pub(super) fn take(&mut self, process: Incarnation, claim: Claim) -> Change {
-        let newcomer = Holder { claim: Claim { writes: false, ..claim }, times: 0 };
+        let newcomer = Holder { claim: Claim { writes: false, ..claim }, times: 0, seen: (0, 0) };
         let holder = self.by_process.entry(process).or_insert(newcomer);
         let wrote = holder.claim.writes;
         holder.claim = holder.claim.and(claim);
@@ -102,6 +105,31 @@ impl Holders {
         let is_leased =
             claims.all(|sharing| sharing == RegionSharing::Leased) || mutant("agent.quiet-beside-others");
         !self.by_process.is_empty() && is_leased
+    }
+
+    /// Notes by which number the kernel knows a process that has it, and since when if it may have mapped the region.
+    pub(super) fn saw(&mut self, process: Incarnation, seen: (u32, u64)) {
+        if let Some(holder) = self.by_process.get_mut(&process) {
+            holder.seen = seen;
+        }
+    }
+
+    /// All of them, as a journal has them.
+    pub(super) fn kept(&self) -> Vec<KeptHolder> {
+        let kept = |(process, holder): (&Incarnation, &Holder)| {
+            let Holder { claim: Claim { writes, sharing }, times, seen: (pid, mapped_since) } = *holder;
+            KeptHolder { process: *process, pid, mapped_since, writes, sharing, times }
+        };
+        self.by_process.iter().map(kept).collect()
+    }
+
+    /// Those that a journal has.
+    pub(super) fn of_kept(kept: &[KeptHolder]) -> Self {
+        let holder = |kept: &KeptHolder| {
+            let KeptHolder { process, pid, mapped_since, writes, sharing, times } = *kept;
+            (process, Holder { claim: Claim { writes, sharing }, times, seen: (pid, mapped_since) })
+        };
+        Self { by_process: kept.iter().map(holder).collect() }
     }
 
     /// Whether `process` has it.

@@ -23,6 +23,9 @@ impl RegionStore {
     /// go, except those that others find by name or file. Returns how many bytes came free.
     pub fn link_lost(&mut self, now: Time, process: Incarnation, parting: Parting) -> u64 {
         let used_before = self.used();
+        if self.is_resting {
+            return 0;
+        }
         match self.clients.link_lost(now, process, parting) {
             Left::Remains => {}
             Left::Away if self.has_anything(process) => {}
@@ -75,15 +78,22 @@ impl RegionStore {
             // Without random numbers nothing is given to another process either.
             if stored.take_from(&[(process, claim)]).is_ok() {
                 self.exports.add(stored.export(*region));
+                // A journal that cannot be written refuses the next process that asks.
+                let _ = stored.note_all(*region);
             }
         }
     }
 
     /// Takes everything from a process.
-    fn dismiss(&mut self, process: Incarnation) {
+    pub(super) fn dismiss(&mut self, process: Incarnation) {
         self.clients.forget(process);
-        for stored in self.regions.values_mut() {
+        for (region, stored) in &mut self.regions {
+            let has_it = stored.holders.has(process);
             stored.apply(|holders| holders.forget(process));
+            if has_it {
+                // A server that forgets this waits for the process after its next start.
+                let _ = stored.note_holders(*region);
+            }
         }
         self.end_unnamed(process);
     }

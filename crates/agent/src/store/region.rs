@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
+use outboard_keep::{JournalRecord, KeptRegion};
 use outboard_link::Export;
 use outboard_paging::server::Home;
 use outboard_wire::control::{FILE_PREFIX, RegionName, RegionSharing};
 use outboard_wire::{Extent, ExtentRole, Grant, Incarnation, RegionDescriptor, RegionId, Rights, mutant};
 use rustix::io::Errno;
 
-use super::StoreConfig;
 use super::gate::Gate;
 use super::holders::{Change, Claim, Holders};
+use super::{No, StoreConfig};
+use crate::keep::Keep;
 
 pub(super) struct StoredRegion {
     /// Who reserved it; none once a kept region has outlived its client.
@@ -23,6 +25,8 @@ pub(super) struct StoredRegion {
     pub(super) gate: Arc<Gate>,
     /// Whether it is being written to its file.
     pub(super) is_syncing: bool,
+    /// Where it is kept over restarts of the server, if it is.
+    pub(super) keep: Option<Arc<Keep>>,
 }
 
 /// How long a region is kept.
@@ -63,6 +67,38 @@ impl StoredRegion {
         }
         self.gate = Arc::new(self.gate.with_keys(keys));
         Ok(())
+    }
+
+    /// Notes who has it, before a process is told.
+    pub(super) fn note_holders(&self, region: RegionId) -> Result<(), No> {
+        let Some(keep) = &self.keep else { return Ok(()) };
+        let epoch = self.gate.epoch().now();
+        keep.note(&JournalRecord::Held { region, epoch, holders: self.holders.kept() })
+    }
+
+    /// Notes what it is, before a process is told.
+    pub(super) fn note_all(&self, region: RegionId) -> Result<(), No> {
+        let (Some(keep), Some(kept)) = (&self.keep, self.as_kept(region)) else { return Ok(()) };
+        keep.note(&JournalRecord::Region(Box::new(kept)))
+    }
+
+    /// As a journal has it; nothing if no other process could find it.
+    fn as_kept(&self, region: RegionId) -> Option<KeptRegion> {
+        let Kept::ByName(name) = &self.kept else { return None };
+        let gate = &self.gate;
+        Some(KeptRegion {
+            region,
+            generation: gate.generation,
+            size: gate.size,
+            memory: gate.memory.len() as u64,
+            chunk_log2: self.chunk_log2,
+            is_sparse: gate.is_sparse(),
+            name: name.clone(),
+            owner: self.owner,
+            keys: gate.keys.all().map(|(key, _)| key),
+            epoch: gate.epoch().now(),
+            holders: self.holders.kept(),
+        })
     }
 
     /// As others may open it.

@@ -1,6 +1,7 @@
 //! `outboard memory`: a memory server in the foreground, and what its clients can ask of one.
 
 mod client;
+mod dump;
 
 use anyhow::Result;
 use outboard_agent::Daemon;
@@ -11,15 +12,18 @@ use crate::serve::serve;
 /// Run a memory server in the foreground, or ask one for regions
 ///
 /// It gives out memory of this machine as regions. A region without a name ends with the client that reserved it; one
-/// with a name stays until it is freed or the server ends. SIGTERM or Ctrl-C ends it.
+/// with a name stays until it is freed or the server ends; with --keep it is there again when the server comes back, also
+/// after a crash. SIGTERM or Ctrl-C ends it.
 #[derive(clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "Examples:
   outboard memory                                      for this user, at the usual socket
   outboard memory --capacity 8GiB --listen tcp:127.0.0.1:7000
+  outboard memory --keep /var/lib/outboard             named regions outlive the server
   outboard memory list                                 the regions of a running server
   outboard memory reserve table --size 1GiB            a region that stays
+  outboard memory save table table.region              into a file
   outboard memory free table                           and goes
   outboard memory --print-config                       every setting, and where it came from"
 )]

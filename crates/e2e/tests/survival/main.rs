@@ -8,6 +8,7 @@ mod crowd;
 mod doors;
 mod ending;
 mod flight;
+mod kept;
 mod kill;
 mod leases;
 mod linger;

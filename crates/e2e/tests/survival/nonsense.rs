@@ -9,7 +9,7 @@ use std::thread;
 use outboard::Address;
 use outboard_driver::raise_descriptor_limit;
 use outboard_e2e::{Daemon, PATIENCE, Place, Random, await_state, connect, connect_memory, seed};
-use outboard_wire::{Auth, Hello, Incarnation, Introduction, JobId, Rank, Role, Text, Versions};
+use outboard_wire::{Auth, Hello, Incarnation, Introduction, JobId, Rank, Role, StoreId, Text, Versions};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
@@ -86,6 +86,7 @@ pub(crate) fn hello() -> [u8; outboard_wire::HANDSHAKE_LEN] {
         name: Text::new("stranger"),
         max_payload: 1 << 16,
         auth: Auth::NONE,
+        store: StoreId::NONE,
     };
     Hello { versions: Versions::OURS, intro }.encode()
 }

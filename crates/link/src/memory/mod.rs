@@ -1,5 +1,7 @@
 //! Memory that this process shares with others; the rules for touching it are those of [`outboard_contract::memory`].
 
+mod file;
+mod file_backing;
 mod mirror;
 mod presence;
 mod segment;

@@ -11,6 +11,10 @@ impl Segment {
     /// Whether these bytes may be written: their pages have memory, or this process may take more. It is the one that pays for
     /// pages that it touches first.
     pub fn may_be_written(&self, offset: usize, len: usize) -> bool {
+        // The kernel can take back pages of a file, but not find room for them on a full file system.
+        if let Some(has_room) = self.take_file_room(offset, len) {
+            return has_room;
+        }
         let page = rustix::param::page_size();
         // The page in which they begin may be another than the one in which they end.
         growth().take((len + page) as u64) || self.has_pages(offset, len)

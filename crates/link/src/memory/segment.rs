@@ -17,15 +17,18 @@ use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
+use super::file_backing::FileBacking;
 use super::{Buffer, Mapping, SegmentAccess};
 use crate::Violation;
 
 /// A memfd that no process can shrink or grow, mapped here. It has no name in any file system: when the last process
-/// that holds it ends, however it ends, the memory is gone.
+/// that holds it ends, however it ends, the memory is gone. Or a [file](Segment::of_file) that outlives processes.
 pub struct Segment {
-    descriptor: OwnedFd,
+    pub(super) descriptor: OwnedFd,
     mapping: Mapping,
     is_quiet: AtomicBool,
+    /// Of a file, what is behind it.
+    pub(super) file: Option<FileBacking>,
 }
 
 impl Deref for Segment {
@@ -42,7 +45,7 @@ impl Deref for Segment {
 const LINE: usize = 64;
 
 /// A peer that could shrink a segment could make us fault.
-const NEEDED_SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
+pub(super) const NEEDED_SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
 
 /// No page of memory is smaller.
 const LEAST_PAGE: usize = 4096;
@@ -87,9 +90,6 @@ impl LargePages {
     }
 }
 
-/// The zeros that are written where memory cannot be given back.
-const ZEROS: [u8; 512] = [0; 512];
-
 impl Segment {
     /// A new segment of `len` zero bytes, a multiple of the page size. `label` shows in `/proc/*/maps`.
     pub fn create(label: &CStr, len: usize) -> Result<Self, Errno> {
@@ -107,10 +107,10 @@ impl Segment {
         Ok(Self::new(descriptor, start, len, SegmentAccess::ReadWrite))
     }
 
-    fn new(descriptor: OwnedFd, start: NonNull<u8>, len: usize, access: SegmentAccess) -> Self {
+    pub(super) fn new(descriptor: OwnedFd, start: NonNull<u8>, len: usize, access: SegmentAccess) -> Self {
         // SAFETY: `map` has just made it, and it belongs to the segment alone.
         let mapping = unsafe { Mapping::new(start, len, access) };
-        Self { descriptor, mapping, is_quiet: AtomicBool::new(false) }
+        Self { descriptor, mapping, is_quiet: AtomicBool::new(false), file: None }
     }
 
     /// Its memory as a place that links read into and write from.
@@ -214,27 +214,15 @@ impl Segment {
         for offset in (offset..end).step_by(LARGE_PAGE) {
             let len = LARGE_PAGE.min(end - offset);
             // Nothing is made of pages of which none is there.
-            self.advise((offset, LEAST_PAGE.min(len)), libc::MADV_POPULATE_WRITE)?;
+            // Pages of a file that no process has changed need not be written to its disk.
+            let populate = if self.is_file() { libc::MADV_POPULATE_READ } else { libc::MADV_POPULATE_WRITE };
+            self.advise((offset, LEAST_PAGE.min(len)), populate)?;
             let made = len == LARGE_PAGE && pages.make(|| self.advise((offset, len), libc::MADV_COLLAPSE));
             if !made {
-                self.advise((offset, len), libc::MADV_POPULATE_WRITE)?;
+                self.advise((offset, len), populate)?;
             }
         }
         Ok(())
-    }
-
-    /// Makes a part of it zero, and gives back the memory of its pages. Those who have it mapped see zeros there.
-    ///
-    /// # Panics
-    /// If it is not inside the segment.
-    pub fn discard(&self, offset: usize, len: usize) {
-        // Where its pages are larger than the part, zeros do as well.
-        if self.advise((offset, len), libc::MADV_REMOVE).is_err() {
-            let mut window = self.window_mut(offset, len);
-            for from in (0..len).step_by(ZEROS.len()) {
-                window.write(from, &ZEROS[..ZEROS.len().min(len - from)]);
-            }
-        }
     }
 
     /// How many bytes of it have memory, whichever process has brought them there.
@@ -244,7 +232,11 @@ impl Segment {
     }
 
     /// Has the kernel do something with the pages of a part of it.
-    fn advise(&self, (offset, len): (usize, usize), advice: core::ffi::c_int) -> Result<(), Errno> {
+    pub(super) fn advise(
+        &self,
+        (offset, len): (usize, usize),
+        advice: core::ffi::c_int,
+    ) -> Result<(), Errno> {
         assert!(offset <= self.len() && len <= self.len() - offset, "no {len} bytes at {offset}");
         loop {
             // SAFETY: the part lies in the mapping, which lasts as long as `self`; what is given as advice here takes
@@ -260,7 +252,11 @@ impl Segment {
     }
 }
 
-fn map(descriptor: BorrowedFd<'_>, len: usize, access: SegmentAccess) -> Result<NonNull<u8>, Errno> {
+pub(super) fn map(
+    descriptor: BorrowedFd<'_>,
+    len: usize,
+    access: SegmentAccess,
+) -> Result<NonNull<u8>, Errno> {
     let protection = match access {
         SegmentAccess::Read => ProtFlags::READ,
         SegmentAccess::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,

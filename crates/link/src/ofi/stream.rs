@@ -83,7 +83,8 @@ impl ByteStream for OfiBytes {
         // Providers made of software leave the copying to the kernel, which does not keep words whole.
         let keeps_words = self.lends_all || offer.is_hardware || memory.is_quiet();
         let (may_read, may_write) = (rights.includes(Rights::READ), rights.includes(Rights::WRITE));
-        if !offer.reaches || !keeps_words || !(may_read || may_write) {
+        // Pages of a file cannot be kept in place for a device, and a server that keeps them has every change by frames.
+        if !offer.reaches || !keeps_words || !(may_read || may_write) || memory.is_file() {
             return None;
         }
         // Memory that cannot be registered is reached by frames.

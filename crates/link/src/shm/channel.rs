@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use outboard_wire::liveness::Liveness;
 use outboard_wire::{FrameHead, FrameHeader};
 use rustix::io::{Errno, IoSlice, IoSliceMut};
+use rustix::net::sockopt::socket_peercred;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
@@ -49,11 +50,25 @@ pub(super) enum Enclosed {
 /// itself that it must not block.
 pub(super) struct Channel {
     socket: OwnedFd,
+    /// Whether the peer may send files.
+    takes_files: bool,
 }
 
 impl Channel {
     pub(super) fn new(socket: OwnedFd) -> Self {
-        Self { socket }
+        Self { socket, takes_files: false }
+    }
+
+    /// From now on files are taken from the peer, if it is trusted with ours.
+    pub(super) fn take_files(&mut self) {
+        self.takes_files = self.trusts_peer();
+    }
+
+    /// Whether the peer could end this process anyway: it belongs to our user, or to root. Such a peer may map files of ours, and
+    /// we of its; no other may, since a file that is cut off is a fault for those who have it mapped.
+    pub(super) fn trusts_peer(&self) -> bool {
+        let ours = rustix::process::geteuid();
+        socket_peercred(&self.socket).is_ok_and(|peer| peer.uid == ours || peer.uid.is_root())
     }
 
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
@@ -125,7 +140,8 @@ impl Channel {
             if let RecvAncillaryMessage::ScmRights(descriptors) = ancillary {
                 for descriptor in descriptors {
                     received += 1;
-                    enclosed = only_memory(descriptor).map_or(enclosed, Enclosed::Descriptor);
+                    enclosed =
+                        only_memory(descriptor, self.takes_files).map_or(enclosed, Enclosed::Descriptor);
                 }
             }
         }
@@ -179,7 +195,7 @@ impl Drop for Channel {
             for ancillary in ancillary.drain() {
                 is_message = true;
                 if let RecvAncillaryMessage::ScmRights(descriptors) = ancillary {
-                    descriptors.for_each(|descriptor| drop(only_memory(descriptor)));
+                    descriptors.for_each(|descriptor| drop(only_memory(descriptor, false)));
                 }
             }
             if !is_message {

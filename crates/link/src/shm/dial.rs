@@ -144,7 +144,8 @@ impl ShmDialing {
     /// Takes the segment that the other side made.
     fn take_over(&mut self, welcome: &Welcome, enclosed: Enclosed) -> Result<ShmLink, ConnectError> {
         let address = || self.setup.address.clone();
-        let channel = self.channel.take().ok_or_else(|| ConnectError::HungUp { address: address() })?;
+        let mut channel = self.channel.take().ok_or_else(|| ConnectError::HungUp { address: address() })?;
+        channel.take_files();
         let unusable =
             |what| ConnectError::Violation { address: address(), source: Violation::Segment(what) };
         if !is_ring_size(welcome.ring_bytes) {

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
 
+use rustix::fs::FileType;
 use rustix::net::sockopt::set_socket_linger;
 
 /// How many threads close descriptors at once: as many as can be kept waiting, and others are still closed.
@@ -25,9 +26,14 @@ fn with_disposal<T>(use_it: impl FnOnce(&mut Disposal) -> T) -> T {
     use_it(&mut DISPOSAL.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The descriptor, if it is of a memory file: the only kind that is ever sent. Any other is closed elsewhere.
-pub(super) fn only_memory(descriptor: OwnedFd) -> Option<OwnedFd> {
+/// The descriptor, if it is of a memory file, or of a file where those are taken: the only kinds that are ever sent. Any other is
+/// closed elsewhere.
+pub(super) fn only_memory(descriptor: OwnedFd, takes_files: bool) -> Option<OwnedFd> {
     if rustix::fs::fcntl_get_seals(&descriptor).is_ok() {
+        return Some(descriptor);
+    }
+    let is_file = |mode| FileType::from_raw_mode(mode) == FileType::RegularFile;
+    if takes_files && rustix::fs::fstat(&descriptor).is_ok_and(|state| is_file(state.st_mode)) {
         return Some(descriptor);
     }
     dispose(descriptor);
@@ -69,13 +75,13 @@ mod tests {
     #[test]
     fn descriptors_that_are_no_memory_are_closed_by_another_thread() {
         let (ours, theirs) = rustix::pipe::pipe().unwrap();
-        assert!(only_memory(theirs).is_none());
+        assert!(only_memory(theirs, true).is_none());
         let until = Instant::now() + Duration::from_secs(30);
         // No process can write to it once the other end is closed.
         while rustix::io::read(&ours, &mut [0; 1]) != Ok(0) {
             assert!(Instant::now() < until);
         }
         let flags = rustix::fs::MemfdFlags::ALLOW_SEALING;
-        assert!(only_memory(rustix::fs::memfd_create(c"test", flags).unwrap()).is_some());
+        assert!(only_memory(rustix::fs::memfd_create(c"test", flags).unwrap(), false).is_some());
     }
 }

@@ -23,7 +23,8 @@ pub(super) struct Gift {
 impl Gift {
     /// A descriptor of its own, where the peer may only read.
     fn read_only(&self) -> Result<Option<OwnedFd>, AccessStatus> {
-        if self.rights.includes(Rights::WRITE) {
+        // A store to a file without room is a fault: such writes go by frames, to the owner.
+        if self.rights.includes(Rights::WRITE) && !self.export.memory.is_sparse_file() {
             return Ok(None);
         }
         self.export.memory.read_only_descriptor().map(Some).map_err(|_| AccessStatus::NoDescriptors)
@@ -98,6 +99,10 @@ impl ShmLink {
         if !rights.includes(Rights::READ) {
             return Err(AccessStatus::NoRight);
         }
+        // A file can be cut off by a process that has its descriptor, and we would fault: only one that can end us anyway has it.
+        if export.memory.is_file() && !self.channel.trusts_peer() {
+            return Err(AccessStatus::NoRight);
+        }
         self.regions_given += 1;
         Ok(Gift { export, rights })
     }
@@ -143,7 +148,10 @@ impl ShmLink {
             Ok(()) if size < asked.size => Err(AccessError::OutOfBounds { offset: 0, len: asked.size, size }),
             Ok(()) => {
                 let mapped = match enclosed {
-                    Enclosed::Descriptor(descriptor) => self.regions.map(descriptor, size, &asked),
+                    Enclosed::Descriptor(descriptor) => {
+                        let trusts_peer = self.channel.trusts_peer();
+                        self.regions.map(descriptor, size, (&asked, trusts_peer))
+                    }
                     Enclosed::Dropped => Err(AdoptError::System(Errno::MFILE)),
                     Enclosed::Nothing => Err(Violation::Segment("missing").into()),
                 };

@@ -73,17 +73,24 @@ impl Regions {
         &mut self,
         descriptor: OwnedFd,
         mapped_size: u64,
-        asked: &Asked,
+        (asked, trusts_peer): (&Asked, bool),
     ) -> Result<OpenRegion, AdoptError> {
         let access =
             if asked.needed.includes(Rights::WRITE) { SegmentAccess::ReadWrite } else { SegmentAccess::Read };
         let len = usize::try_from(mapped_size).map_err(|_| rustix::io::Errno::OVERFLOW)?;
-        let segment = Segment::adopt(descriptor, len, access)?;
+        let (segment, rights) = if Segment::is_sealed(&descriptor) || !trusts_peer {
+            (Segment::adopt(descriptor, len, access)?, asked.needed)
+        } else {
+            // A server that keeps its regions keeps them in files.
+            match Segment::adopt_file(descriptor, len)? {
+                (segment, SegmentAccess::ReadWrite) => (segment, asked.needed),
+                (segment, SegmentAccess::Read) => (segment, asked.needed.without(Rights::WRITE)),
+            }
+        };
         segment.leave_out_of_dumps();
         let serial = OpenRegion::next_serial();
         let (mapping, _) = segment.into_parts();
-        let region =
-            MappedRegion { mapping: Arc::new(mapping), size: asked.size, rights: asked.needed, serial };
+        let region = MappedRegion { mapping: Arc::new(mapping), size: asked.size, rights, serial };
         Ok(OpenRegion { index: place(&mut self.mapped, region), serial })
     }
 

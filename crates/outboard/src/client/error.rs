@@ -80,6 +80,12 @@ pub enum AskError {
         /// How many can be open at once.
         most: usize,
     },
+    /// The daemon was started anew since the region was opened, and keeps nothing, or not this region.
+    #[error("{daemon} has been started anew and no longer has this region")]
+    StartedAnew {
+        /// Who.
+        daemon: Peer,
+    },
     /// The access to a region was refused, or a machine lacks what it needs. It is never [`AccessError::Lost`].
     #[error(transparent)]
     Access(AccessError),

@@ -145,6 +145,7 @@ impl Shared {
             grant: far.descriptor().grant,
             at: *at,
             server: far.server(),
+            store: far.store(),
             stripes: *stripes,
             epoch: far.epoch(),
             class: SizeClass(options.chunk.max(1).ilog2() as u8),

@@ -145,8 +145,9 @@ impl<S: PageSpace> Pager<S> {
             let sent = match (job.way, state) {
                 (FetchPath::Agent, _) => send_message(job, link, tag),
                 // A write that a lost link still carries could come after newer ones; as a message it has an epoch.
-                (FetchPath::Direct, Some(OpeningState::Open(_)))
-                    if job.is_save() && (!is_mapped || job.founds) =>
+                // So does one to a region that the server lets us map to read only.
+                (FetchPath::Direct, Some(OpeningState::Open(open)))
+                    if job.is_save() && (!is_mapped || job.founds || !may_store(link, open)) =>
                 {
                     send_message(job, link, tag)
                 }
@@ -433,6 +434,11 @@ impl<S: PageSpace> Pager<S> {
         }
         self.pages.fetched(job);
     }
+}
+
+/// Whether an open region is mapped here to be written.
+fn may_store<L: RemoteMemory>(link: &L, open: OpenRegion) -> bool {
+    link.mapping(open).is_some_and(|mapping| mapping.is_writable())
 }
 
 /// Begins the next one-sided piece of a job. Returns false if there is none.

@@ -92,7 +92,7 @@ impl<S: PageSpace> Pager<S> {
         let now = (self.pages.arrived.load(Ordering::Acquire), self.pages.departed.load(Ordering::Acquire));
         if side.introduced != Some(now) {
             let mut regions = self.pages.regions_at(at);
-            regions.retain(|region| region.spec.server != peer.incarnation());
+            regions.retain(|region| !region.goes_on_at(peer));
             self.pages.lose(at, &regions, Some(peer), &LossReason::StartedAnew);
         }
     }
@@ -331,7 +331,7 @@ pub(super) fn attach<L: Link>(region: &PagedRegion, epoch: u64, link: &mut L) ->
     }
     let attach = PagingRequest::Attach(AttachRegion {
         grant: region.spec.grant,
-        server: region.spec.server,
+        server: region.server(),
         chunk_log2: region.spec.class.0,
         rights: region.rights(),
         mode: region.cache_mode(),

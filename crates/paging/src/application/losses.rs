@@ -120,7 +120,7 @@ impl<S: PageSpace> Pages<S> {
     /// A link to a server is open. Says so if it was missed, and is the one that was.
     pub(super) fn link_opened(&self, server: usize, peer: &Peer) {
         self.server_links[server].fetch_add(1, Ordering::AcqRel);
-        let is_known = |region: &Arc<PagedRegion>| region.spec.server == peer.incarnation();
+        let is_known = |region: &Arc<PagedRegion>| region.goes_on_at(peer);
         if self.is_away[server].swap(false, Ordering::AcqRel) && self.regions_at(server).iter().any(is_known)
         {
             self.space.say(&format!("outboard: {peer} is back\n"));

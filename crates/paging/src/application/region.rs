@@ -3,10 +3,11 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
+use outboard_contract::Peer;
 use outboard_contract::memory::Mapping;
 use outboard_limits::show_bytes;
 use outboard_wire::paging::CacheMode;
-use outboard_wire::{Grant, Incarnation, Rights, Time};
+use outboard_wire::{Grant, Incarnation, Rights, StoreId, Time};
 
 use super::blanks::Blanks;
 use super::bypass::Bypass;
@@ -35,6 +36,8 @@ pub struct RegionSpec {
     pub at: usize,
     /// Which life of the server.
     pub server: Incarnation,
+    /// The store that the server keeps it in over its restarts, if it does.
+    pub store: StoreId,
     /// Which part of an object it is.
     pub stripes: Stripes,
     /// The server's write epoch.
@@ -117,6 +120,8 @@ pub struct PagedRegion {
     pub(super) patterns: Patterns,
     chooser: Mutex<PathChooser>,
     pub(super) tally: RegionTally,
+    /// The life of the server that has it now.
+    life: AtomicU64,
     /// On how many links it is open.
     pub(super) opened: AtomicU64,
     /// How many fault threads know from their agent what it will do with the region.
@@ -162,6 +167,7 @@ impl PagedRegion {
             page,
             chooser: Mutex::new(PathChooser::new(Time::ZERO)),
             tally: RegionTally::default(),
+            life: AtomicU64::new(spec.server.0),
             opened: AtomicU64::new(0),
             answered_by_agents: AtomicU64::new(0),
             is_unknown_to_agent: AtomicBool::new(false),
@@ -183,6 +189,21 @@ impl PagedRegion {
     /// Its number in this process, by which its chunks are called.
     pub fn number(&self) -> u32 {
         self.number
+    }
+
+    /// Which life of its server has it now.
+    pub fn server(&self) -> Incarnation {
+        Incarnation(self.life.load(Ordering::Acquire))
+    }
+
+    /// Whether a server has it: the one that gave it to us, or a later life of that which goes on with the same store. What was
+    /// acknowledged there is there then, and so are its key and its epoch.
+    pub(super) fn goes_on_at(&self, server: &Peer) -> bool {
+        let is_later = self.spec.store.goes_on_with(server.store());
+        if is_later {
+            self.life.store(server.incarnation().0, Ordering::Release);
+        }
+        is_later || self.server() == server.incarnation()
     }
 
     /// The specification that it was made from.

@@ -418,6 +418,7 @@ mod tests {
             grant,
             at: 0,
             server: Incarnation(1),
+            store: outboard_wire::StoreId::NONE,
             stripes: Stripes::WHOLE,
             epoch: 1,
             class: SizeClass(16),

@@ -45,6 +45,16 @@ pub trait Home {
         true
     }
 
+    /// Whether bytes that were written are as safe as the server promises, before that is acknowledged.
+    fn is_settled(&self, _offset: usize, _len: usize) -> bool {
+        true
+    }
+
+    /// Begins the next epoch and returns it, once it is as safe as the server promises; or why there is none.
+    fn begin_epoch(&self) -> Result<u64, PagingStatus> {
+        self.epoch().raise().ok_or(PagingStatus::NotOpen)
+    }
+
     /// Gives the memory of whole pages back; they are zero from now on.
     fn give_back(&self, offset: usize, len: usize);
 
@@ -79,6 +89,9 @@ pub trait Home {
         if !mutant("paging.acknowledged-and-not-written") {
             self.memory().window_mut(back.offset as usize, data.len()).write_window(0, data);
         }
+        if !self.is_settled(back.offset as usize, data.len()) {
+            return (PagingStatus::Busy, held.epoch());
+        }
         (PagingStatus::Done, held.epoch())
     }
 
@@ -98,6 +111,9 @@ pub trait Home {
         if !mutant("paging.discarded-bytes-stay") {
             self.give_back(offset, len.next_multiple_of(PAGE).min(self.memory().len() - offset));
         }
+        if !self.is_settled(offset, len) {
+            return (PagingStatus::Busy, held.epoch());
+        }
         (PagingStatus::Done, held.epoch())
     }
 
@@ -105,9 +121,10 @@ pub trait Home {
     fn fence(&self, fence: &Fence) -> (PagingStatus, u64) {
         match may_write(self, fence.generation, &fence.key) {
             PagingStatus::Done if mutant("paging.fence-skipped") => (PagingStatus::Done, self.epoch().now()),
-            PagingStatus::Done => {
-                self.epoch().raise().map_or((PagingStatus::NotOpen, 0), |epoch| (PagingStatus::Done, epoch))
-            }
+            PagingStatus::Done => match self.begin_epoch() {
+                Ok(epoch) => (PagingStatus::Done, epoch),
+                Err(status) => (status, 0),
+            },
             status => (status, 0),
         }
     }

@@ -125,7 +125,7 @@ mod tests {
     use outboard_wire::routing::{Form, JobKey};
     use outboard_wire::{
         Auth, FrameHead, Generation, Grant, Incarnation, Introduction, JobId, Rank, RegionId, RegionKey,
-        Rights, Role, Text, Versions,
+        Rights, Role, StoreId, Text, Versions,
     };
 
     use super::*;
@@ -191,6 +191,7 @@ mod tests {
             name: Text::new("other"),
             max_payload: 1 << 20,
             auth: Auth::NONE,
+            store: StoreId::NONE,
         };
         Peer::new(intro, Versions::NEWEST, "elsewhere")
     }

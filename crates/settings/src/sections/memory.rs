@@ -6,7 +6,7 @@ use std::time::Duration;
 use outboard_link::Address;
 
 use crate::section::section;
-use crate::{ByteSize, Capacity, OrAuto, Percent, default_socket};
+use crate::{ByteSize, Capacity, KeepSync, OrAuto, Percent, default_socket};
 
 section! {
     /// The settings of a memory server.
@@ -26,6 +26,14 @@ section! {
         /// A process that may connect can load any file below it that the server's user may read, and have any that it
         /// may write replaced (`sync`) by what they wrote: to protect files, give that user no right to write.
         pub data_dir: Option<PathBuf> = None,
+        /// The folder in which named regions are kept, so that they are there when the server comes back after a crash or a
+        /// restart; none means that they end with the server. It is made if it is not there, belongs to one server at a
+        /// time, and only the server's user may enter it: what is in it is in files of as many bytes as regions have.
+        pub keep: Option<PathBuf> = None,
+        /// When what is kept is brought to the disk, which matters when the machine crashes: always is before anything is
+        /// acknowledged that a server is asked for (what clients store past it: every second), an interval such as 1s
+        /// is that often, never leaves it to the kernel and to the end of the server. Each time costs a disk write.
+        pub keep_sync: KeepSync = KeepSync::Every(Duration::from_secs(1)),
         /// How long a client whose links were lost is waited for, at most a day: meanwhile its regions stay, and
         /// no other client is given those that it leases. One that says goodbye, or whose death is certain, is not
         /// waited for; with 0s no client is.

@@ -82,7 +82,7 @@ impl Books {
             Question::Reserve { size, name, sharing, .. } => {
                 self.is_right_reserve(client, *size, (name, *sharing), answer)
             }
-            Question::ReserveSparse { .. } => false,
+            Question::ReserveSparse { .. } | Question::NextWritten { .. } => false,
             Question::OpenNamed { name, rights, sharing } => {
                 self.is_right_open(client, name, (*rights, *sharing), answer)
             }

@@ -92,6 +92,7 @@ impl Far {
                 grant,
                 at,
                 server: memory.life,
+                store: outboard_wire::StoreId::NONE,
                 stripes,
                 epoch,
                 class: plan.class,

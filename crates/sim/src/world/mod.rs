@@ -16,7 +16,7 @@ use fastrand::Rng;
 use outboard_driver::{LinkId, LinkOrigin, Service};
 use outboard_link::loopback::{FaultCounts, LoopbackConfig, LoopbackLink, Network};
 use outboard_link::{Exports, Identity, Link, StreamConfig};
-use outboard_wire::{Incarnation, JobId, Rank, Time, Versions};
+use outboard_wire::{Incarnation, JobId, Rank, StoreId, Time, Versions};
 
 use crate::weather::around;
 use crate::{Recorder, Weather, chances};
@@ -293,6 +293,7 @@ impl<S: Service> World<S> {
             rank: Rank(index as u32),
             incarnation,
             versions: Versions::OURS,
+            store: StoreId::NONE,
         };
         let exports = Exports::new();
         self.recorder.enter(self.now, &node.name);

@@ -18,6 +18,7 @@ const FAILED: FrameKind = FrameKind::new(Room::Control, 36);
 const RELEASED: FrameKind = FrameKind::new(Room::Control, 37);
 const SYNCED: FrameKind = FrameKind::new(Room::Control, 38);
 const POPULATED: FrameKind = FrameKind::new(Room::Control, 39);
+const WRITTEN_PART: FrameKind = FrameKind::new(Room::Control, 40);
 
 /// A region as a list shows it. No key: to see is not to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +92,13 @@ pub enum ControlAnswer {
         /// How many of its bytes lie in large pages.
         large: u64,
     },
+    /// It is here, or, if nothing more was written, empty and at the end.
+    WrittenPart {
+        /// Where it begins.
+        start: u64,
+        /// Where it ends.
+        end: u64,
+    },
     /// These, and whether more follow.
     Regions {
         /// Some regions, in the order of their ids.
@@ -135,6 +143,13 @@ struct CountBytes {
 #[repr(C)]
 struct ByteCount {
     bytes: U64,
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct PartBytes {
+    start: U64,
+    end: U64,
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -186,6 +201,7 @@ impl ControlAnswer {
             Self::Released => RELEASED,
             Self::Synced { .. } => SYNCED,
             Self::Populated { .. } => POPULATED,
+            Self::WrittenPart { .. } => WRITTEN_PART,
             Self::Regions { .. } => REGIONS,
             Self::Members(_) => MEMBERS,
             Self::Failed { .. } => FAILED,
@@ -194,7 +210,10 @@ impl ControlAnswer {
 
     /// Whether frames of this kind are answers.
     pub const fn is_answer(kind: FrameKind) -> bool {
-        matches!(kind, REGION | FREED | RELEASED | SYNCED | POPULATED | REGIONS | MEMBERS | FAILED)
+        matches!(
+            kind,
+            REGION | FREED | RELEASED | SYNCED | POPULATED | WRITTEN_PART | REGIONS | MEMBERS | FAILED
+        )
     }
 
     /// Appends the payload.
@@ -204,6 +223,10 @@ impl ControlAnswer {
             Self::Freed | Self::Released => {}
             Self::Synced { bytes } | Self::Populated { large: bytes } => {
                 out.extend_from_slice(ByteCount { bytes: (*bytes).into() }.as_bytes());
+            }
+            Self::WrittenPart { start, end } => {
+                let (start, end) = ((*start).into(), (*end).into());
+                out.extend_from_slice(PartBytes { start, end }.as_bytes());
             }
             Self::Regions { regions, more } => {
                 let count =
@@ -240,6 +263,14 @@ impl ControlAnswer {
             POPULATED => {
                 let bytes: &ByteCount = exact("populated", payload)?;
                 Ok(Self::Populated { large: bytes.bytes.get() })
+            }
+            WRITTEN_PART => {
+                let bytes: &PartBytes = exact("written part", payload)?;
+                let (start, end) = (bytes.start.get(), bytes.end.get());
+                if end < start {
+                    return Err(DecodeError::BadValue { what: "end of a written part", value: end });
+                }
+                Ok(Self::WrittenPart { start, end })
             }
             REGIONS => {
                 let (count, more, rest) = decode_count(payload, LIST_MAX)?;

@@ -22,6 +22,7 @@ const RELEASE: FrameKind = FrameKind::new(Room::Control, 7);
 const SYNC: FrameKind = FrameKind::new(Room::Control, 8);
 const POPULATE: FrameKind = FrameKind::new(Room::Control, 9);
 const RESERVE_SPARSE: FrameKind = FrameKind::new(Room::Control, 10);
+const NEXT_WRITTEN: FrameKind = FrameKind::new(Room::Control, 11);
 
 /// The name of a region; empty means that it has none and ends with its client.
 pub type RegionName = Text<128>;
@@ -128,6 +129,18 @@ pub enum Question {
         /// A key to it that allows writing.
         key: RegionKey,
     },
+    /// Which is the next part of this region that was ever written? What lies before and between such parts is zero. Answered by
+    /// [`WrittenPart`](super::ControlAnswer::WrittenPart). Since version 2.
+    NextWritten {
+        /// Which region.
+        region: RegionId,
+        /// Which life of it.
+        generation: Generation,
+        /// A key to it.
+        key: RegionKey,
+        /// From where on.
+        offset: u64,
+    },
     /// Which regions are there, in the order of their ids? Answered by [`Regions`](super::ControlAnswer::Regions).
     List {
         /// Only those with greater ids.
@@ -172,6 +185,13 @@ struct KeyedBytes {
     generation: U32,
     reserved: U32,
     key: RegionKey,
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct NextWrittenBytes {
+    keyed: KeyedBytes,
+    offset: U64,
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -222,6 +242,9 @@ impl Question {
     /// The kind of [`ReserveSparse`](Self::ReserveSparse), which only peers know that know sparse regions.
     pub const RESERVE_SPARSE: FrameKind = RESERVE_SPARSE;
 
+    /// The kind of [`NextWritten`](Self::NextWritten), which not every peer knows.
+    pub const NEXT_WRITTEN: FrameKind = NEXT_WRITTEN;
+
     /// What to put into the frame head.
     pub const fn kind(&self) -> FrameKind {
         match self {
@@ -233,6 +256,7 @@ impl Question {
             Self::Release { .. } => RELEASE,
             Self::Sync { .. } => SYNC,
             Self::Populate { .. } => POPULATE,
+            Self::NextWritten { .. } => NEXT_WRITTEN,
             Self::List { .. } => LIST,
             Self::Join { .. } => JOIN,
         }
@@ -242,7 +266,17 @@ impl Question {
     pub const fn is_question(kind: FrameKind) -> bool {
         matches!(
             kind,
-            RESERVE | RESERVE_SPARSE | OPEN_NAMED | LOAD | FREE | RELEASE | SYNC | POPULATE | LIST | JOIN
+            RESERVE
+                | RESERVE_SPARSE
+                | OPEN_NAMED
+                | LOAD
+                | FREE
+                | RELEASE
+                | SYNC
+                | POPULATE
+                | NEXT_WRITTEN
+                | LIST
+                | JOIN
         )
     }
 
@@ -268,6 +302,11 @@ impl Question {
             | Self::Populate { region, generation, key } => {
                 let (region, generation, reserved) = (region.0.into(), generation.0.into(), 0.into());
                 out.extend_from_slice(KeyedBytes { region, generation, reserved, key }.as_bytes());
+            }
+            Self::NextWritten { region, generation, key, offset } => {
+                let (region, generation, reserved) = (region.0.into(), generation.0.into(), 0.into());
+                let keyed = KeyedBytes { region, generation, reserved, key };
+                out.extend_from_slice(NextWrittenBytes { keyed, offset: offset.into() }.as_bytes());
             }
             Self::Release { region, generation } => {
                 let (region, generation, reserved) = (region.0.into(), generation.0.into(), 0.into());
@@ -315,6 +354,12 @@ impl Question {
                     POPULATE => Self::Populate { region, generation, key },
                     _ => Self::Sync { region, generation, key },
                 })
+            }
+            NEXT_WRITTEN => {
+                let NextWrittenBytes { keyed, offset } = exact("request for a written part", payload)?;
+                unused("reserved bytes of a request for a written part", keyed.reserved.get().into())?;
+                let (region, generation) = (RegionId(keyed.region.get()), Generation(keyed.generation.get()));
+                Ok(Self::NextWritten { region, generation, key: keyed.key, offset: offset.get() })
             }
             RELEASE => {
                 let bytes: &ReleaseBytes = exact("release request", payload)?;

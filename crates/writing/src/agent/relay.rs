@@ -124,7 +124,7 @@ impl Relay {
 
 #[cfg(test)]
 mod tests {
-    use outboard_wire::{Auth, Introduction, JobId, Rank, Text, Versions};
+    use outboard_wire::{Auth, Introduction, JobId, Rank, StoreId, Text, Versions};
 
     use super::*;
 
@@ -140,6 +140,7 @@ mod tests {
             name: Text::new("server"),
             max_payload: 1 << 16,
             auth: Auth::NONE,
+            store: StoreId::NONE,
         };
         let (server, client, mut outbox, mut relay) =
             (LinkId(1), LinkId(2), Outbox::default(), Relay::default());

@@ -1,5 +1,6 @@
-//! Questions of clients to a memory server: `list`, `reserve`, `load` and `free`.
+//! Questions of clients to a memory server: `list`, `reserve`, `load`, `save`, `restore` and `free`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -9,6 +10,7 @@ use outboard_wire::Rights;
 use outboard_wire::control::RegionName;
 use serde_json::json;
 
+use super::dump::{self, Dumped};
 use crate::commands::place::Place;
 use crate::{numbers, terminal};
 
@@ -18,6 +20,8 @@ pub(super) enum Ask {
     List(List),
     Reserve(Reserve),
     Load(Load),
+    Save(Save),
+    Restore(Restore),
     Free(Free),
 }
 
@@ -75,6 +79,49 @@ pub(super) struct Load {
     within: u64,
 }
 
+/// Save a region into a file: what is not zero of it, with checksums
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  outboard memory save table table.region
+  outboard memory save table table.region --force         over a file that is there
+
+No process may be writing to the region meanwhile: one that has it to write is named, and nothing is saved.")]
+pub(super) struct Save {
+    #[command(flatten)]
+    server: Server,
+    /// The region's name, as `outboard memory list` shows it
+    #[arg(value_parser = name)]
+    name: String,
+    /// The file
+    file: PathBuf,
+    /// Replace a file that is there, once all of the region is saved
+    #[arg(long)]
+    force: bool,
+}
+
+/// Make a region of a file that `outboard memory save` has written
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  outboard memory restore table table.region
+  outboard memory restore table table.region --force      in place of the region of that name
+
+The whole file is checked before anything is done at the server.")]
+pub(super) struct Restore {
+    #[command(flatten)]
+    server: Server,
+    /// The name that the region will have
+    #[arg(value_parser = name)]
+    name: String,
+    /// The file
+    file: PathBuf,
+    /// Count only what is not zero of it, and what far memory writes there
+    #[arg(long)]
+    sparse: bool,
+    /// Free a region that has this name
+    #[arg(long)]
+    force: bool,
+}
+
 /// Free a named region or a loaded file, with all that is in it
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -122,6 +169,7 @@ impl Ask {
         let server = match self {
             Self::List(List { server }) | Self::Reserve(Reserve { server, .. }) => server,
             Self::Load(Load { server, .. }) | Self::Free(Free { server, .. }) => server,
+            Self::Save(Save { server, .. }) | Self::Restore(Restore { server, .. }) => server,
         };
         let Some(found) = server.place.find("outboard memory", server.json)? else { return Ok(()) };
         let mut memory = found.memory()?;
@@ -167,6 +215,31 @@ impl Ask {
                 match as_json {
                     true => json!({"file": path, "region": id, "size_bytes": size}).to_string(),
                     false => format!("loaded {} from “{path}”", numbers::bytes(size)),
+                }
+            }
+            Self::Save(Save { name, file, force, .. }) => {
+                let Dumped { size, written } = dump::save(memory, name, file, *force)?;
+                match as_json {
+                    true => json!({"name": name, "file": file, "size_bytes": size, "written_bytes": written})
+                        .to_string(),
+                    false => format!(
+                        "saved “{name}” into {}: {}, of which {} are not zero",
+                        file.display(),
+                        numbers::bytes(size),
+                        numbers::bytes(written)
+                    ),
+                }
+            }
+            Self::Restore(Restore { name, file, sparse, force, .. }) => {
+                let Dumped { size, written } = dump::restore(memory, name, file, (*sparse, *force))?;
+                match as_json {
+                    true => json!({"name": name, "file": file, "size_bytes": size, "written_bytes": written})
+                        .to_string(),
+                    false => format!(
+                        "restored {} as “{name}”, of which {} are not zero",
+                        numbers::bytes(size),
+                        numbers::bytes(written)
+                    ),
                 }
             }
             Self::Free(Free { name, .. }) => {

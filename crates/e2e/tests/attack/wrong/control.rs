@@ -48,7 +48,7 @@ fn any_question(own: &Grant, random: &mut Random) -> Question {
     let generation =
         if random.once_in(2) { own.generation } else { Generation(mostly_below(4, random) as u32) };
     let key = if random.once_in(2) { own.key } else { key(random) };
-    match random.below(8) {
+    match random.below(9) {
         0 => Question::Reserve {
             // Never much: what others need is not to be used up.
             size: if random.once_in(2) { edge(random) | 1 << 40 } else { random.below(1 << 16) },
@@ -61,7 +61,8 @@ fn any_question(own: &Grant, random: &mut Random) -> Question {
         3 => Question::Release { region, generation },
         4 => Question::Sync { region, generation, key },
         5 => Question::Populate { region, generation, key },
-        6 => Question::List { after: RegionId(edge(random)) },
+        6 => Question::NextWritten { region, generation, key, offset: edge(random) },
+        7 => Question::List { after: RegionId(edge(random)) },
         _ => Question::Load { path: Text::new("a"), rights: rights(random), sharing: sharing(random) },
     }
 }

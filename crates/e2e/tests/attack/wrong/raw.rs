@@ -9,7 +9,7 @@ use outboard::Address;
 use outboard_e2e::Random;
 use outboard_wire::{
     Auth, FrameHead, FrameHeader, HANDSHAKE_LEN, HandshakeAnswer, Hello, Incarnation, Introduction, JobId,
-    Rank, Role, Text, Versions,
+    Rank, Role, StoreId, Text, Versions,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -57,6 +57,7 @@ pub(crate) fn hello(role: Role, random: &mut Random) -> Hello {
         name: Text::new("attacker"),
         max_payload: 1 << 17,
         auth: Auth::NONE,
+        store: StoreId::NONE,
     };
     Hello { versions: Versions::OURS, intro }
 }

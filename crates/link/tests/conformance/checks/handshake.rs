@@ -3,7 +3,7 @@
 use outboard_link::{ConnectError, Link};
 use outboard_wire::{
     Auth, HANDSHAKE_LEN, Hello, Incarnation, Introduction, JobId, Rank, Refusal, RefusalReason, Rights, Role,
-    Text, Versions,
+    StoreId, Text, Versions,
 };
 
 use crate::fixture::{ADA, Fixture, Met, Sides};
@@ -19,6 +19,7 @@ fn hello(versions: Versions) -> Hello {
         name: Text::new(ADA),
         max_payload: 1 << 16,
         auth: Auth::NONE,
+        store: StoreId::NONE,
     };
     Hello { versions, intro }
 }
