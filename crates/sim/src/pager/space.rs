@@ -245,7 +245,7 @@ impl PageSpace for SimSpace {
         Ok(())
     }
 
-    fn move_out(&self, place: Place<'_>, frame: FrameSpan<'_>) -> Result<(), Held> {
+    fn move_out(&self, place: Place<'_>, frame: FrameSpan<'_>, _is_writable: bool) -> Result<(), Held> {
         let mut state = self.state();
         let busy_one_in = state.busy_one_in;
         if busy_one_in > 0 && state.random.u32(..busy_one_in) == 0 {
