@@ -13,6 +13,7 @@ mod discards;
 mod edges;
 mod files;
 mod flush;
+mod forks;
 mod grain;
 mod graphs;
 mod growing;
@@ -39,6 +40,7 @@ mod user;
 
 use bytes::Bytes;
 use charge::Charged;
+use forks::Forker;
 use held::Locked;
 use living_on::Example;
 use misuse::Misuse;
@@ -92,6 +94,9 @@ outboard_child::instead_of_tests!(play);
 fn play() {
     if let Some(user) = User::from_environment() {
         std::process::exit(user.run());
+    }
+    if let Some(forker) = Forker::from_environment() {
+        std::process::exit(forker.run());
     }
     if let Some(locked) = Locked::from_environment() {
         std::process::exit(locked.run());

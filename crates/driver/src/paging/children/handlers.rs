@@ -62,14 +62,19 @@ impl Forks {
         let forks = Arc::new(Self { pages, patience, look, newborn: Mutex::default() });
         install()?;
         let _uninterrupted = Uninterrupted::new();
+        // No process is forked in which the list is locked for ever.
+        FORKING.lock();
         all().push(Arc::clone(&forks));
+        FORKING.unlock();
         Ok(forks)
     }
 
     /// No child sees it any more that is forked from now on.
     pub fn end(self: &Arc<Self>) {
         let _uninterrupted = Uninterrupted::new();
+        FORKING.lock();
         all().retain(|other| !Arc::ptr_eq(other, self));
+        FORKING.unlock();
     }
 
     /// The children that were forked since it was asked last.

@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
-use rustix::process::{Signal, getpid, kill_process};
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, Signal, getpid, kill_process, pidfd_getfd, pidfd_open};
 
 use super::super::copying::throw_away;
 
@@ -25,6 +25,9 @@ use super::super::copying::throw_away;
 const STACK: usize = 256 << 10;
 /// A request of the parent, and the answer: where pages to be thrown away begin, and how many bytes they have.
 pub(super) const REQUEST: usize = 16;
+
+/// The descriptor of a process that is its standard error.
+const STANDARD_ERROR: RawFd = 2;
 
 /// What the thread needs to know.
 #[derive(Clone, Copy)]
@@ -103,6 +106,7 @@ fn go_on_alone(post: &Post) -> ! {
     let page = rustix::param::page_size();
     let mut messages = KernelMessages::default();
     let mut has_said = false;
+    wake_all(&userfaultfd);
     loop {
         // SAFETY: open as long as the process lives.
         let borrowed = unsafe { BorrowedFd::borrow_raw(post.userfaultfd) };
@@ -132,8 +136,21 @@ fn go_on_alone(post: &Post) -> ! {
     }
 }
 
+/// Lets all threads try again that wait: the parent may have taken the messages of some, and answered none.
+fn wake_all(userfaultfd: &Userfaultfd) {
+    /// No kernel maps anything below, so that all addresses from here on can be named.
+    const LOWEST: usize = 1 << 16;
+    let page = rustix::param::page_size();
+    // As many addresses as there are, which is another number on each machine.
+    for bits in (38..usize::BITS).rev() {
+        if userfaultfd.wake(LOWEST, (1_usize << bits) - page - LOWEST).is_ok() {
+            return;
+        }
+    }
+}
+
 fn tell(post: &Post) {
-    say_to_terminal(&[
+    say_for_the_program(&[
         b"outboard: process ",
         &Digits::of(getpid().as_raw_nonzero().get().cast_unsigned()),
         b" needs far memory of process ",
@@ -142,17 +159,12 @@ fn tell(post: &Post) {
     ]);
 }
 
-/// Says something as the thread, whose standard error is closed: by the descriptors of the program.
-fn say_to_terminal(parts: &[&[u8]]) {
-    let mut path = [0; 40];
-    let mut filled = 0;
-    for part in [&b"/proc/"[..], &Digits::of(getpid().as_raw_nonzero().get().cast_unsigned()), b"/fd/2\0"] {
-        path[filled..filled + part.len()].copy_from_slice(part);
-        filled += part.len();
-    }
-    let Ok(path) = std::ffi::CStr::from_bytes_with_nul(&path[..filled]) else { return };
-    let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::APPEND | rustix::fs::OFlags::NOCTTY;
-    if let Ok(file) = rustix::fs::open(path, flags, rustix::fs::Mode::empty()) {
+/// Says something as the thread, whose standard error is closed: by that of the program, whatever it is now.
+fn say_for_the_program(parts: &[&[u8]]) {
+    let program = pidfd_open(getpid(), PidfdFlags::empty());
+    if let Ok(file) =
+        program.and_then(|program| pidfd_getfd(program, STANDARD_ERROR, PidfdGetfdFlags::empty()))
+    {
         write_all(&file, parts);
     }
 }
