@@ -10,6 +10,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use outboard_wire::mutant;
+
 use super::chunks::State;
 use super::pages::Pages;
 use super::region::PagedRegion;
@@ -109,7 +111,7 @@ impl<S: PageSpace> Pages<S> {
         let mut under_way = 0;
         for (shard, shelf) in self.shelves.iter().enumerate() {
             let mut cell = shelf.lock();
-            if !cell.shard.has_unsaved() {
+            if !cell.shard.has_unsaved() || mutant("paging.forked-with-chunks-in-seats") {
                 continue;
             }
             let seats: Vec<_> = cell.shard.seats().collect();
@@ -195,10 +197,10 @@ impl<S: PageSpace> Pages<S> {
 
     /// Whether a changed chunk may be written back. If a snapshot needs what it would replace, a copy is asked for.
     pub(super) fn may_be_replaced(&self, region: &Arc<PagedRegion>, index: u32) -> bool {
-        if self.children.is_still() {
+        if self.children.is_still() && !mutant("paging.saved-while-it-forks") {
             return false;
         }
-        if !self.is_unkept(region, index) {
+        if !self.is_unkept(region, index) || mutant("paging.replaced-without-a-copy") {
             return true;
         }
         if !region.unkept.is_asked(index) {
@@ -217,7 +219,8 @@ impl<S: PageSpace> Pages<S> {
     pub fn may_be_discarded(&self, region: &Arc<PagedRegion>, chunks: &Range<u32>) -> bool {
         let _uninterrupted = self.space.uninterrupted();
         let is_unkept = |index: &u32| self.is_unkept(region, *index);
-        let Some(first) = chunks.clone().find(is_unkept) else { return true };
+        let unkept = chunks.clone().find(is_unkept).filter(|_| !mutant("paging.discarded-without-a-copy"));
+        let Some(first) = unkept else { return true };
         if !region.unkept.is_asked(first) {
             region.unkept.ask(first);
             self.children.asked().push((Arc::clone(region), first..chunks.end));

@@ -99,6 +99,11 @@ impl State {
         }
     }
 
+    /// All pages that are in their regions, with their bytes.
+    pub(super) fn all(&self) -> BTreeMap<ProcessAddress, Vec<u8>> {
+        self.pages.iter().map(|(at, page)| (*at, page.bytes.clone())).collect()
+    }
+
     /// Whether all pages of a span are there. None of them, if not all.
     pub(super) fn holds(&mut self, span: Span) -> bool {
         let count = pages_of(span).filter(|at| self.pages.contains_key(at)).count();
