@@ -78,9 +78,9 @@ pub use client::AskError;
 pub use client::Client;
 pub use error::OpenError;
 pub use far::{
-    Advice, BufferError, BufferNode, BufferSize, BufferTooLarge, CacheMode, FarAllocator, FarArena, FarBox,
-    FarError, FarHome, FarLoss, FarLosses, FarMapping, FarMemory, FarOptions, FarSlice, FarStats, FarVec,
-    FaultAnswer, LossReason, LostObject, Mover, OnLoss, PageProtection, PagingError, Path, Plain,
+    Advice, BufferError, BufferNode, BufferSize, BufferTooLarge, CacheMode, Children, FarAllocator, FarArena,
+    FarBox, FarError, FarHome, FarLoss, FarLosses, FarMapping, FarMemory, FarOptions, FarSlice, FarStats,
+    FarVec, FaultAnswer, LossReason, LostObject, Mover, OnLoss, PageProtection, PagingError, Path, Plain,
     RegionOptions, RegionTraffic, Traffic,
 };
 #[doc(hidden)]

@@ -257,6 +257,12 @@ impl Memory {
         }
     }
 
+    /// Gives back a region that was reserved by a connection that may be lost since.
+    pub(crate) fn free_reserved(&mut self, region: &FarRegion) -> Result<(), AskError> {
+        let Grant { region, generation, key, .. } = region.descriptor.grant;
+        self.client.ask(&Question::Free { region, generation, key }).map(|_| ())
+    }
+
     /// Gives up a region that others may want. It stays at the server if it has a name or a file; if not, it is freed.
     /// Write-backs through an agent must have been acknowledged before: those that arrive later are refused.
     pub fn release(&mut self, region: FarRegion) -> Result<(), AskError> {

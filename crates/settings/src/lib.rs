@@ -83,9 +83,9 @@ pub use quantity::{ByteSize, Percent, parse_count};
 pub use reference::reference;
 pub use secret::Secret;
 pub use sections::{
-    AddressChoice, AgentSettings, CacheChoice, CallingSettings, FarSettings, FaultsChoice, ForwardingChoice,
-    JobSettings, LinkSettings, LogFormat, LogLevel, LogSettings, LossChoice, MemorySettings,
-    MessagesPlacement, MessagesSettings, MetricsSettings, NodeChoice, PathChoice, Settings,
+    AddressChoice, AgentSettings, CacheChoice, CallingSettings, ChildrenChoice, FarSettings, FaultsChoice,
+    ForwardingChoice, JobSettings, LinkSettings, LogFormat, LogLevel, LogSettings, LossChoice,
+    MemorySettings, MessagesPlacement, MessagesSettings, MetricsSettings, NodeChoice, PathChoice, Settings,
 };
 pub use socket::default_socket;
 

@@ -22,6 +22,7 @@ const COPY: Opcode = opcode::read_write::<raw::uffdio_copy>(GROUP, raw::_UFFDIO_
 const MOVE: Opcode = opcode::read_write::<raw::uffdio_move>(GROUP, raw::_UFFDIO_MOVE as u8);
 const PROTECT: Opcode =
     opcode::read_write::<raw::uffdio_writeprotect>(GROUP, raw::_UFFDIO_WRITEPROTECT as u8);
+const ZEROPAGE: Opcode = opcode::read_write::<raw::uffdio_zeropage>(GROUP, raw::_UFFDIO_ZEROPAGE as u8);
 const POISON: Opcode = opcode::read_write::<raw::uffdio_poison>(GROUP, raw::_UFFDIO_POISON as u8);
 const NEW: Opcode = opcode::none(raw::USERFAULTFD_IOC as u8, 0);
 
@@ -169,6 +170,18 @@ impl Userfaultfd {
         result.map_err(|errno| stopped(copy.copy, errno))
     }
 
+    /// Makes absent pages zero. They take no memory until they are written.
+    ///
+    /// # Safety
+    ///
+    /// The range is the caller's, registered here, and no code relies on its being absent.
+    pub unsafe fn zero(&self, start: usize, len: usize, wake: Wake) -> Result<(), Stopped> {
+        let mut zero = raw::uffdio_zeropage { range: range(start, len), mode: wake.mode(), zeropage: 0 };
+        // SAFETY: by the contract above.
+        let result = unsafe { self.update::<ZEROPAGE, _>(&mut zero) };
+        result.map_err(|errno| stopped(zero.zeropage, errno))
+    }
+
     /// Moves pages to absent pages, and leaves nothing behind.
     ///
     /// # Safety
@@ -248,6 +261,19 @@ impl Userfaultfd {
     }
 }
 
+impl From<OwnedFd> for Userfaultfd {
+    /// One that another process has sent: its operations are about the memory of that process, and copy from the memory of this one.
+    fn from(descriptor: OwnedFd) -> Self {
+        Self(descriptor)
+    }
+}
+
+impl From<Userfaultfd> for OwnedFd {
+    fn from(userfaultfd: Userfaultfd) -> Self {
+        userfaultfd.0
+    }
+}
+
 impl AsFd for Userfaultfd {
     /// Becomes readable when a thread waits.
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -302,6 +328,7 @@ mod tests {
         assert_eq!(COPY, 0xc028_aa03);
         assert_eq!(MOVE, 0xc028_aa05);
         assert_eq!(PROTECT, 0xc018_aa06);
+        assert_eq!(ZEROPAGE, 0xc020_aa04);
         assert_eq!(POISON, 0xc020_aa08);
         assert_eq!(NEW, 0xaa00);
     }

@@ -4,6 +4,9 @@
 //! The work of the threads is `outboard_paging::application`, which moves chunks by a [`Space`] and its links.
 
 mod arrivals;
+mod bell;
+#[expect(unsafe_code)]
+mod children;
 mod choice;
 #[expect(unsafe_code)]
 mod copying;
@@ -28,12 +31,14 @@ mod tries;
 #[expect(unsafe_code)]
 mod uninterrupted;
 
+pub use children::{ChildFaults, ChildNews, ChildRange, FillError, Forks, NewChild};
 pub use choice::FaultChoice;
 pub use following::BufferKeeper;
 pub use losses::LossListener;
 pub use outboard_paging::application::{
-    LossReason, OnLoss, PAGE, PagedRegion, PagingConfig, PagingError, PagingStats, Path, Pattern,
-    ProcessAddress, RegionSpec, RegionTraffic, Remaining, ServerLoss, Span, Stripes, Traffic,
+    Cause, Change, Fault, Kept, KeptAt, LossReason, OnLoss, PAGE, PagedRegion, PagingConfig, PagingError,
+    PagingStats, Path, Pattern, Process, ProcessAddress, RegionSpec, RegionTraffic, Remaining, ServerLoss,
+    SnapshotId, Span, Stripes, Traffic,
 };
 pub use process::{check, default_threads, open};
 pub use protection::PageProtection;

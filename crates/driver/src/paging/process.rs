@@ -83,6 +83,12 @@ impl Process for Space {
         }
     }
 
+    fn tell_keeper(&self) {
+        if let Some(bell) = &self.keeper {
+            bell.ring();
+        }
+    }
+
     fn lost(&self, loss: ServerLoss) {
         self.bulletin.post(loss);
     }

@@ -81,7 +81,9 @@ extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, context
 /// Answers a fault if it is one of far memory that can be answered. Then the thread touches the memory again.
 fn answer(address: ProcessAddress, cause: Cause) -> bool {
     let all = ALL.read().unwrap_or_else(PoisonError::into_inner);
-    let Some(pages) = all.iter().find(|pages| pages.has(address)) else { return false };
+    let Some(pages) = all.iter().find(|pages| pages.space().is_here() && pages.has(address)) else {
+        return false;
+    };
     let so_far = pages.space().arrivals_so_far();
     match pages.answer_in_place(Fault { address, cause }) {
         InPlace::Again => true,

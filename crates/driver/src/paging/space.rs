@@ -4,6 +4,7 @@
 use core::ffi::c_void;
 use core::ptr::NonNull;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
 use outboard_link::Clock;
@@ -16,9 +17,10 @@ use outboard_userfaultfd::{
     self as kernel, DescriptorSource, FaultWatch, Features, KernelMessages, Stopped, Userfaultfd, Wake,
 };
 use rustix::io::Errno;
-use rustix::mm::MprotectFlags;
+use rustix::mm::{Advice, MprotectFlags};
 
 use super::arrivals::Arrivals;
+use super::bell::Bell;
 use super::choice::{Facts, FaultChoice};
 use super::copying::{OwnMemory, by_mappings, set_rights, throw_away};
 use super::losses::Bulletin;
@@ -65,6 +67,8 @@ pub struct SpaceConfig {
     pub needs_links: bool,
     /// Whether this process is to be taken for one without the privilege to have system calls wait.
     pub is_unprivileged: bool,
+    /// Whether a child that is forked sees far memory as it was then.
+    pub snapshots: bool,
 }
 
 /// The userfaultfd of this process and what is done with it.
@@ -81,6 +85,10 @@ pub struct Space {
     choice: FaultChoice,
     /// How threads that answer their own faults meet fault threads; none if they do not.
     pub(super) arrivals: Option<Arrivals>,
+    /// The bell of the thread that serves forked children, if they see far memory.
+    pub(super) keeper: Option<Bell>,
+    /// Whether pages may be shared with a child that was forked.
+    has_forked: AtomicBool,
     /// Which process this is the far memory of. A child has a copy of everything here, and no far memory.
     pub(super) process: u32,
     /// The clock of all fault threads.
@@ -94,7 +102,7 @@ pub struct Space {
 impl Space {
     /// Gets a userfaultfd with all that this kernel offers.
     pub(super) fn open(config: SpaceConfig) -> Result<Self, Errno> {
-        let SpaceConfig { mover, node, faults, needs_links, is_unprivileged } = config;
+        let SpaceConfig { mover, node, faults, needs_links, is_unprivileged, snapshots } = config;
         let (probe, route) = match is_unprivileged {
             true => Userfaultfd::open(DescriptorSource::UserModeOnly)
                 .map(|probe| (probe, DescriptorSource::UserModeOnly))?,
@@ -134,6 +142,8 @@ impl Space {
             node,
             choice,
             arrivals: in_place.then(Arrivals::new).transpose()?,
+            keeper: snapshots.then(Bell::new).transpose()?,
+            has_forked: AtomicBool::new(false),
             process: std::process::id(),
             clock: Clock::start(),
             bulletin: Bulletin::default(),
@@ -148,6 +158,21 @@ impl Space {
     /// How the userfaultfd was got.
     pub fn route(&self) -> DescriptorSource {
         self.route
+    }
+
+    /// Whether this is the process whose far memory it is, and not one that it has forked.
+    pub fn is_here(&self) -> bool {
+        self.process == std::process::id()
+    }
+
+    /// The process whose far memory it is.
+    pub fn process(&self) -> u32 {
+        self.process
+    }
+
+    /// Pages may be shared with a child from now on.
+    pub(super) fn has_forked(&self) {
+        self.has_forked.store(true, Ordering::Release);
     }
 
     /// The size of a page.
@@ -366,10 +391,24 @@ impl PageSpace for Space {
         Ok(())
     }
 
-    fn move_out(&self, place: Place<'_>, frame: FrameSpan<'_>) -> Result<(), Held> {
+    fn move_out(&self, place: Place<'_>, frame: FrameSpan<'_>, is_writable: bool) -> Result<(), Held> {
+        let (from, to, len) = (place.start().get(), frame.start().get(), place.len());
         // SAFETY: frames are mapped by this space, and places while they are known; the frame of a chunk that is in its place
         // holds nothing.
-        unsafe { self.take_out(place.start().get(), frame.start().get(), place.len()) }
+        let taken = unsafe { self.take_out(from, to, len) };
+        if !matches!(taken, Err(Held::Busy)) || !self.has_forked.load(Ordering::Acquire) {
+            return taken;
+        }
+        // The kernel moves no page that a child has too, or had.
+        if is_writable {
+            // SAFETY: as above. Each page becomes this process's own, with the bytes that it has.
+            let _ = unsafe { rustix::mm::madvise(from as *mut c_void, len, Advice::LinuxPopulateWrite) };
+            // SAFETY: as above.
+            return unsafe { self.take_out(from, to, len) };
+        }
+        // What is never written is the same wherever it lies, also for those who hold it to read it.
+        // SAFETY: as above.
+        unsafe { self.copy_out(from, to, len) }
     }
 
     fn protect(&self, place: Place<'_>) {

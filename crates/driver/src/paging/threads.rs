@@ -175,6 +175,12 @@ impl PagerThreads {
         look(&self.workers);
     }
 
+    /// What tells all threads that there is something to do, for other threads.
+    pub fn looker(&self) -> impl Fn() + Send + Sync + 'static {
+        let workers = self.workers.clone();
+        move || look(&workers)
+    }
+
     /// Has the server begin a new epoch of a region before it is saved again, and ends the discard that came to nothing.
     pub fn fence(&self, region: &Arc<PagedRegion>) {
         let _uninterrupted = Uninterrupted::new();

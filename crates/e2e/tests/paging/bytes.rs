@@ -22,6 +22,11 @@ impl Bytes {
         self.len
     }
 
+    /// Where a byte is, for system calls.
+    pub(super) fn address(self, at: usize) -> *mut core::ffi::c_void {
+        self.at(at, 1).cast()
+    }
+
     fn at(self, at: usize, len: usize) -> *mut u8 {
         assert!(at + len <= self.len, "{len} bytes at {at} of {}", self.len);
         (self.start + at) as *mut u8

@@ -14,6 +14,7 @@ mod edges;
 mod examples;
 mod files;
 mod flush;
+mod forks;
 mod grain;
 mod graphs;
 mod growing;
@@ -40,6 +41,7 @@ mod user;
 use bytes::Bytes;
 use charge::Charged;
 use examples::Example;
+use forks::Forker;
 use held::Locked;
 use misuse::Misuse;
 use outboard::{Address, FarMapping, FarMemory, FarVec, RegionOptions};
@@ -91,6 +93,9 @@ outboard_child::instead_of_tests!(play);
 fn play() {
     if let Some(user) = User::from_environment() {
         std::process::exit(user.run());
+    }
+    if let Some(forker) = Forker::from_environment() {
+        std::process::exit(forker.run());
     }
     if let Some(locked) = Locked::from_environment() {
         std::process::exit(locked.run());

@@ -114,6 +114,7 @@ impl FarMemory {
     /// when this far memory was opened.
     pub fn set_buffer(&self, size: BufferSize) -> Result<(), FarError> {
         let shared = &self.shared;
+        shared.check_here("this far memory")?;
         let mut policy = shared.buffer.lock().unwrap_or_else(PoisonError::into_inner);
         if size == BufferSize::Auto {
             return policy.follow(&shared.threads);

@@ -52,6 +52,7 @@ impl FarMapping {
     /// Nothing uses these bytes, and no reference to them lives.
     pub(super) unsafe fn discard_unused(&self, span: Range<usize>) -> Result<(), FarError> {
         let (chunk, len) = (self.chunk(), self.len());
+        self.shared().check_here(self.name())?;
         self.chunks(&span)?;
         if !self.is_writable() {
             return Err(FarError::ReadOnly { name: self.name().to_owned() });
@@ -88,7 +89,7 @@ impl FarMapping {
         let deadline = Instant::now() + patience;
         let (server, name) = (&shared.servers[region.spec().at], self.name().to_owned());
         let late = || FarError::NotDiscarded { server: server.clone(), name: name.clone(), waited: patience };
-        while !shared.pages.can_discard(region, chunks) {
+        while !shared.pages.can_discard(region, chunks) || !shared.pages.may_be_discarded(region, chunks) {
             if Instant::now() > deadline || region.is_lost() {
                 return Err(late());
             }

@@ -237,7 +237,8 @@ pub enum FarError {
     },
     /// An object of the process that has forked this one.
     #[error(
-        "“{name}” is far memory of process {process}: a child that was forked has none of it; connect anew"
+        "“{name}” is far memory of process {process}: a child that was forked has none of its own, and of its parent's what \
+         far.children lets it see, by plain access; open far memory of its own for the rest"
     )]
     OfParent {
         /// Which object.

@@ -95,7 +95,10 @@ impl FarMapping {
     /// The choices for it and their reasons, for people: its lines of [`FarMemory::explain`](super::FarMemory::explain), one for
     /// each server that has a part of it.
     pub fn explain(&self) -> Vec<String> {
-        self.regions.iter().map(|part| self.shared.pages.explain_region(part)).collect()
+        match self.shared.check_here(&self.name) {
+            Ok(()) => self.regions.iter().map(|part| self.shared.pages.explain_region(part)).collect(),
+            Err(error) => vec![error.to_string()],
+        }
     }
 
     /// The size of its chunks.
@@ -106,6 +109,7 @@ impl FarMapping {
     /// Waits until the server has all that was written before the call. What is pinned leaves its place for a moment
     /// if it was changed.
     pub fn flush(&self) -> Result<(), FarError> {
+        self.shared.check_here(&self.name)?;
         let flushed = self.shared.flush(&self.regions);
         if flushed.is_err() {
             // Chunks that could not be sent are still here; pinned ones go back to their places.
@@ -130,6 +134,7 @@ impl FarMapping {
     /// Says how the bytes of `span` will be used, from now on or until it is said otherwise. The span is as long as the chunks that
     /// have bytes of it.
     pub fn advise(&self, span: Range<usize>, advice: Advice) -> Result<(), FarError> {
+        self.shared.check_here(&self.name)?;
         for (part, chunks) in self.chunks(&span)? {
             let region = &self.regions[part];
             match advice {
@@ -153,6 +158,7 @@ impl FarMapping {
 
     /// Brings the bytes of `span` here before they are needed, as far as the buffer has room for them and they may be read.
     pub fn prefault(&self, span: Range<usize>) -> Result<(), FarError> {
+        self.shared.check_here(&self.name)?;
         let parts = self.chunks(&span)?;
         self.fetch_parts(&parts);
         for (part, chunks) in parts {
@@ -164,6 +170,7 @@ impl FarMapping {
     /// Brings the bytes of `span` here and keeps them here until [`unpin`](Self::unpin), so that system calls and
     /// devices can be given them. Half of the buffer may be pinned, or less if that leaves too little room for others.
     pub fn pin(&mut self, span: Range<usize>) -> Result<(), FarError> {
+        self.shared.check_here(&self.name)?;
         let parts = self.chunks(&span)?;
         self.allows(&span, PageProtection::can_read)?;
         let asked = parts.iter().map(|(_, chunks)| chunks.len()).sum::<usize>() * self.chunk();
@@ -195,6 +202,9 @@ impl FarMapping {
 
     /// Ends all pins of this region.
     pub fn unpin(&mut self) {
+        if !self.shared.is_here() {
+            return;
+        }
         for (part, chunks) in std::mem::take(&mut self.pinned) {
             let region = &self.regions[part];
             for index in chunks.clone() {
@@ -207,6 +217,7 @@ impl FarMapping {
     /// Flushes, and makes it read-only from now on, which makes faults cheaper. Others stay out as before. It lies elsewhere then,
     /// and has no parts with other protections.
     pub fn freeze(mut self) -> Result<Self, FarError> {
+        self.shared.check_here(&self.name)?;
         self.flush()?;
         self.unpin();
         self.shared.threads.unmap(&self.regions, self.shared.deadline);
@@ -223,11 +234,14 @@ impl FarMapping {
 
     /// Gives the region back to the server with all that is in it, whether it has a name or not.
     pub fn free(mut self) -> Result<(), FarError> {
+        self.shared.check_here(&self.name)?;
         self.unpin();
         self.shared.threads.unmap(&self.regions, self.shared.deadline);
+        let parts = self.parts.take().unwrap_or_default();
+        let Some(parts) = self.shared.not_retired(parts, true) else { return Ok(()) };
         let mut freed = Ok(());
         // All that can be; the first error is the one to tell.
-        for Part { at, far, .. } in self.parts.take().into_iter().flatten() {
+        for Part { at, far, .. } in parts {
             let part = self.shared.server(at).and_then(|mut server| Ok(server.free(far)?));
             freed = freed.and(part);
         }
@@ -294,6 +308,11 @@ impl FarMapping {
 impl Drop for FarMapping {
     fn drop(&mut self) {
         let Some(parts) = self.parts.take() else { return };
+        if !self.shared.is_here() {
+            // They are the parent's, and so are the threads and links by which they would be given back.
+            std::mem::forget((parts, Arc::clone(&self.shared)));
+            return;
+        }
         self.unpin();
         let is_kept = self.regions[0].spec().is_kept;
         if is_kept && self.is_writable() {

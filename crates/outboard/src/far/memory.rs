@@ -16,12 +16,13 @@ use outboard_wire::Rights;
 
 use super::array::{FarSlice, Plain};
 use super::buffer::BufferPolicy;
+use super::children::{ChildrenThread, Retired};
 use super::control::Control;
 use super::mapping::FarMapping;
 use super::parts::{Part, Use};
 use super::tasks::WakerThread;
 use super::vec::FarVec;
-use super::{FarError, FarOptions, RegionOptions};
+use super::{Children, FarError, FarOptions, RegionOptions};
 use crate::memory::Memory;
 use crate::outboard::Outboard;
 
@@ -50,11 +51,15 @@ pub struct FarMemory {
 }
 
 pub(super) struct Shared {
+    /// Serves forked children, if they see far memory. It ends first.
+    _children: Option<ChildrenThread>,
+    /// The regions that were given back while children see them.
+    retired: Arc<Retired>,
     pub(super) pages: Arc<ProcessPages>,
     pub(super) threads: PagerThreads,
     pub(super) buffer: Mutex<BufferPolicy>,
     /// The memory servers, in the order of stripes.
-    controls: Vec<Control>,
+    controls: Arc<Vec<Control>>,
     pub(super) servers: Vec<Address>,
     pub(super) stripe: usize,
     /// At which server the next object begins.
@@ -72,7 +77,22 @@ pub(super) struct Shared {
 impl Shared {
     /// A memory server, for questions.
     pub(super) fn server(&self, at: usize) -> Result<MutexGuard<'_, Memory>, FarError> {
+        self.check_here("this far memory")?;
         self.controls[at].server()
+    }
+
+    /// Whether this is the process whose far memory it is. A child that it has forked has the threads of none, and may find
+    /// their locks taken.
+    pub(super) fn is_here(&self) -> bool {
+        self.pages.space().is_here()
+    }
+
+    /// Refuses what takes other threads in a child that was forked.
+    pub(super) fn check_here(&self, name: &str) -> Result<(), FarError> {
+        match self.is_here() {
+            true => Ok(()),
+            false => Err(FarError::OfParent { name: name.to_owned(), process: self.pages.space().process() }),
+        }
     }
 
     /// Gives an object its place among our addresses, and waits until every fault thread can reach its parts.
@@ -88,13 +108,27 @@ impl Shared {
 
     /// Gives the regions of an object back. A server that is gone has nothing to give back.
     pub(super) fn release(&self, parts: Vec<Part>) {
+        let Some(parts) = self.not_retired(parts, false) else { return };
         for Part { at, far, .. } in parts {
             let _ = self.server(at).map(|mut server| server.release(far));
         }
     }
 
+    /// Keeps regions that are given back, and whose bytes are given up too if they are freed, as long as children see them.
+    /// Returns them if none does.
+    pub(super) fn not_retired(&self, parts: Vec<Part>, is_freed: bool) -> Option<Vec<Part>> {
+        match self.pages.youngest_snapshot() {
+            None => Some(parts),
+            Some(youngest) => {
+                self.retired.keep(youngest, parts, is_freed);
+                None
+            }
+        }
+    }
+
     /// Waits until the servers have everything that was written to an object before.
     pub(super) fn flush(&self, parts: &[Arc<PagedRegion>]) -> Result<(), FarError> {
+        self.check_here(&parts[0].spec().object)?;
         if !parts.iter().any(|part| part.spec().writable) {
             return Ok(());
         }
@@ -124,6 +158,15 @@ impl Shared {
             }
             self.threads.look();
             self.pages.space().wait_for_news(Duration::from_millis(2));
+        }
+    }
+}
+
+impl Drop for FarMemory {
+    fn drop(&mut self) {
+        if !self.shared.is_here() {
+            // It is the parent's: its threads are not here, and its links must not be used.
+            std::mem::forget(Arc::clone(&self.shared));
         }
     }
 }
@@ -171,6 +214,7 @@ impl FarMemory {
                 || options.wire.is_some()
                 || !options.servers.iter().all(is_near),
             is_unprivileged: options.is_unprivileged,
+            snapshots: options.children == Children::Snapshot,
         };
         let pages = paging::open(options.paging(Some(first)), space)?;
         let servers = options.servers;
@@ -190,11 +234,18 @@ impl FarMemory {
         };
         let deadline = outboard.deadline;
         let threads = PagerThreads::start(&pages, &peers, deadline).map_err(FarError::of_threads)?;
+        let controls = Arc::new(controls);
+        let retired = Arc::new(Retired::new(&controls));
+        let children = pages
+            .has_snapshots()
+            .then(|| ChildrenThread::start((&pages, &threads), outboard, &servers, &retired));
         let buffer = Mutex::new(BufferPolicy::begin(options.buffer, options.footprint, &threads)?);
         let has_agent = peers.agent.is_some();
         let (stripe, next_server) = (options.stripe, AtomicUsize::new(0));
         let (mover, record) = (options.mover, options.record);
         let shared = Shared {
+            _children: children.transpose()?,
+            retired,
             pages,
             threads,
             buffer,
@@ -295,8 +346,11 @@ impl FarMemory {
         self.shared.pages.servers_unknown_to_agent().into_iter().collect()
     }
 
-    /// The counts so far.
+    /// The counts so far; none in a child that was forked.
     pub fn stats(&self) -> PagingStats {
+        if !self.shared.is_here() {
+            return PagingStats::default();
+        }
         self.shared.pages.stats()
     }
 
@@ -308,6 +362,9 @@ impl FarMemory {
     /// The choices and their reasons, for people.
     pub fn explain(&self) -> Vec<String> {
         let pages = &self.shared.pages;
+        if let Err(error) = self.shared.check_here("this far memory") {
+            return vec![error.to_string()];
+        }
         let mut lines = vec![format!(
             "pages are {}; faults come through {} and are answered by {}{}",
             match (pages.space().mover(), self.shared.mover) {

@@ -3,6 +3,7 @@
 mod arena;
 mod array;
 mod buffer;
+mod children;
 mod control;
 mod discard;
 mod error;
@@ -26,7 +27,9 @@ pub use home::{ArenaPlace, ArrayPlace, FarHome};
 pub use losses::{FarLoss, FarLosses, LostObject};
 pub use mapping::{Advice, FarMapping};
 pub use memory::FarMemory;
-pub use options::{BufferNode, CacheMode, FarOptions, FaultAnswer, Mover, OnLoss, Path, RegionOptions};
+pub use options::{
+    BufferNode, CacheMode, Children, FarOptions, FaultAnswer, Mover, OnLoss, Path, RegionOptions,
+};
 pub use outboard_driver::paging::{
     LossReason, PageProtection, PagingError, PagingStats as FarStats, RegionTraffic, Traffic,
 };

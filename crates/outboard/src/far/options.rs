@@ -9,7 +9,8 @@ use outboard_limits::{Allowance, MemoryLimits, spin};
 use outboard_link::Address;
 use outboard_link::shaped::Wire;
 use outboard_settings::{
-    ByteSize, CacheChoice, FarSettings, FaultsChoice, LossChoice, NodeChoice, OrAuto, PathChoice, Settings,
+    ByteSize, CacheChoice, ChildrenChoice, FarSettings, FaultsChoice, LossChoice, NodeChoice, OrAuto,
+    PathChoice, Settings,
 };
 pub use outboard_wire::paging::CacheMode;
 
@@ -25,6 +26,17 @@ pub enum BufferNode {
     Any,
     /// This one.
     Number(u32),
+}
+
+/// What a child that is forked sees of the far memory of its parent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Children {
+    /// Nothing: touching it there raises SIGSEGV.
+    #[default]
+    None,
+    /// All of it as it was when the child was forked, by plain access, until the child ends or runs another program. The child can
+    /// change what it sees; the parent does not see that.
+    Snapshot,
 }
 
 /// How one process's far memory works.
@@ -62,6 +74,8 @@ pub struct FarOptions {
     pub record: Option<PathBuf>,
     /// Which thread answers a page fault; default what fits, which [`explain`](crate::FarMemory::explain) tells.
     pub faults: FaultAnswer,
+    /// What a child that is forked sees of it; default nothing.
+    pub children: Children,
     /// How pages get in and out; default the best that the kernel has.
     pub mover: Option<Mover>,
     /// The NUMA node for the buffer; default the one nearest the link.
@@ -95,6 +109,7 @@ impl Default for FarOptions {
             spin: None,
             record: None,
             faults: FaultAnswer::Auto,
+            children: Children::None,
             mover: None,
             node: BufferNode::Nearest,
             wire: None,
@@ -125,6 +140,10 @@ impl FarOptions {
                 FaultsChoice::Threads => FaultAnswer::Threads,
                 FaultsChoice::Signal => FaultAnswer::Signal,
             },
+            children: match far.children {
+                ChildrenChoice::None => Children::None,
+                ChildrenChoice::Snapshot => Children::Snapshot,
+            },
             node: match far.node {
                 NodeChoice::Auto => BufferNode::Nearest,
                 NodeChoice::None => BufferNode::Any,
@@ -142,6 +161,11 @@ impl FarOptions {
     /// Sets which threads answer page faults.
     pub fn with_faults(self, faults: FaultAnswer) -> Self {
         Self { faults, ..self }
+    }
+
+    /// Sets what a child that is forked sees.
+    pub fn with_children(self, children: Children) -> Self {
+        Self { children, ..self }
     }
 
     /// Sets the buffer.
@@ -233,6 +257,7 @@ impl FarOptions {
             grace: self.grace,
             on_loss: self.on_loss,
             may_look: self.spin.is_none() && !spin(MOMENT).is_zero(),
+            snapshots: self.children == Children::Snapshot,
             recorded: if self.record.is_some() { RECORDED } else { 0 },
             ..PagingConfig::new(buffer, self.threads.unwrap_or(usual).max(1))
         }

@@ -37,7 +37,7 @@ impl FarMapping {
 
     /// Has chunks of parts fetched in the background.
     pub(super) fn fetch_parts(&self, parts: &[(usize, Range<u32>)]) {
-        if !parts.is_empty() {
+        if !parts.is_empty() && self.shared().is_here() {
             let list =
                 parts.iter().map(|(part, chunks)| (Arc::clone(&self.regions()[*part]), chunks.clone()));
             self.shared().threads.prefetch(list.collect());

@@ -113,6 +113,7 @@ impl FarMapping {
     /// thread touches costs nothing. Each change of protection within the object is a mapping to the kernel, which has room for
     /// 65530 (`vm.max_map_count`).
     pub fn protect(&self, span: Range<usize>, protection: PageProtection) -> Result<(), FarError> {
+        self.shared().check_here(self.name())?;
         self.check_span(&span)?;
         if protection.can_write() && !self.is_writable() {
             return Err(FarError::ReadOnly { name: self.name().to_owned() });

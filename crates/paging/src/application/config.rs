@@ -42,6 +42,8 @@ pub struct PagingConfig {
     pub may_look: bool,
     /// How many touches are recorded at most, eight bytes each; default none.
     pub recorded: usize,
+    /// Whether a child that is forked sees far memory as it was then; default not.
+    pub snapshots: bool,
 }
 
 impl PagingConfig {
@@ -58,6 +60,7 @@ impl PagingConfig {
             on_loss: OnLoss::Signal,
             may_look: false,
             recorded: 0,
+            snapshots: false,
         }
     }
 

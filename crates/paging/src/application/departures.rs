@@ -24,16 +24,19 @@ pub(super) struct Making {
 }
 
 impl<S: PageSpace> Pages<S> {
-    /// Moves a chunk out of its region, and finds out whether it was changed. Returns false if it is held.
+    /// Moves a chunk out of its region, and finds out whether it was changed. Returns false if it is held, or the process is about to fork.
     pub(super) fn move_out(&self, cell: &mut Cell, shard: usize, seat: SeatId) -> bool {
         let (key, frame) = (cell.shard.key(seat), self.shelves[shard].frame_of(cell, seat));
+        if self.children.is_still() {
+            return false;
+        }
         let region = self.region(key.region);
         let place = region.as_ref().and_then(|region| region.place(key, cell));
         let (Some(region), Some(place)) = (&region, place) else {
             cell.shard.stuck(seat);
             return false;
         };
-        match self.space.move_out(place, frame) {
+        match self.space.move_out(place, frame, region.spec.writable) {
             Ok(()) => {
                 let is_changed = region.spec.writable
                     && !self.changed_pages(cell, shard, seat, region).is_empty()
@@ -62,6 +65,9 @@ impl<S: PageSpace> Pages<S> {
 
     /// Moves out a chunk for one that a thread waits for. Returns whether there may be a seat now.
     pub(super) fn move_out_for(&self, cell: &mut Cell, shard: usize, making: &mut Making) -> bool {
+        if self.children.is_still() {
+            return false;
+        }
         match cell.shard.oldest().filter(|seat| self.move_out(cell, shard, *seat)) {
             Some(seat) => making.changed += u32::from(cell.shard.state(cell.shard.key(seat)) == State::Dirty),
             None => making.held += 1,
@@ -77,6 +83,9 @@ impl<S: PageSpace> Pages<S> {
             return false;
         }
         let mut cell = self.shelves[shard].lock();
+        if self.children.is_still() {
+            return false;
+        }
         let gave = cell.shard.give_back();
         self.discard_frames(&mut cell, shard);
         if gave {
@@ -135,7 +144,8 @@ impl<S: PageSpace> Pages<S> {
             region_of(key).is_some_and(|region| {
                 let has_to_wait = region.fencing.load(Ordering::Acquire) > 0
                     || region.discarding.load(Ordering::Acquire) > 0;
-                !region.is_lost() && !region.is_closing() && !has_to_wait && goes_there(region)
+                let may_go = !region.is_lost() && !region.is_closing() && !has_to_wait;
+                may_go && goes_there(region) && self.may_be_replaced(region, key.index)
             })
         };
         let seat = cell.shard.save_next(can_save)?;

@@ -10,6 +10,7 @@
 mod arrivals;
 mod blanks;
 mod bypass;
+mod children;
 pub mod chunks;
 mod config;
 mod departures;
@@ -37,12 +38,15 @@ mod requests;
 mod route;
 mod side;
 mod sizes;
+mod snapshots;
 mod space;
 mod stats;
 mod stripes;
+mod unkept;
 mod waiting;
 mod ways;
 
+pub use children::Asked;
 pub use config::{OnLoss, PagingConfig, PagingError};
 pub use discards::Remaining;
 pub use fingerprint::{FingerprintKey, PAGE};
@@ -58,6 +62,7 @@ pub use recording::{BadRecording, RecordedRegion, Recording};
 pub use region::{PagedRegion, Path, Pattern, RegionSpec};
 pub use requests::Whereabouts;
 pub use route::{PathChooser, PathOption};
+pub use snapshots::{Kept, KeptAt, SnapshotId, Snapshots};
 pub use space::{
     AddressRange, Cause, Change, Fault, Faults, FrameSpan, Held, PageSpace, Place, Process, ProcessAddress,
     Span,

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockRea
 
 use outboard_contract::memory::Buffer;
 
+use super::children::Children;
 use super::chunks::{ChunkKey, Pool, SeatFrame, SeatId, Shard, SizeClass};
 use super::config::{PagingError, check_chunk};
 use super::fingerprint::{Fingerprint, FingerprintKey, PAGE};
@@ -181,6 +182,8 @@ pub struct Pages<S> {
     pub(super) saves_again_at: AtomicU64,
     /// Whether a write-back costs hardly more than the copy of its bytes.
     pub(super) saves_are_cheap: AtomicBool,
+    /// The children that see far memory as it was when they were forked.
+    pub(super) children: Children,
 }
 
 impl<S: PageSpace> Pages<S> {
@@ -203,6 +206,7 @@ impl<S: PageSpace> Pages<S> {
             resizing: Mutex::new(()),
             waiting: Waiting::new(config.may_look),
             recorder: Recorder::new(config.recorded),
+            children: Children::new(config.snapshots),
             config,
             space,
             fingerprint_of_zeros: key.of_zeros(),
@@ -265,6 +269,7 @@ impl<S: PageSpace> Pages<S> {
     /// Gives an object its place among this process's addresses. Its parts are regions of one size of chunks, in order.
     pub fn map(&self, parts: Vec<RegionSpec>) -> Result<Vec<Arc<PagedRegion>>, PagingError> {
         let _uninterrupted = self.space.uninterrupted();
+        let _making = self.children.map();
         let Some(class) = parts.first().map(|spec| spec.class) else { return Err(PagingError::Empty) };
         let chunk = class.bytes();
         let size = parts.iter().fold(0_u64, |sum, spec| sum.saturating_add(spec.grant.size));
@@ -289,7 +294,8 @@ impl<S: PageSpace> Pages<S> {
         let region = |spec| {
             let number = self.next_number.fetch_add(1, Ordering::Relaxed);
             let name = (Arc::clone(&self.pool), number);
-            Arc::new(PagedRegion::new(name, spec, Arc::clone(&range), (page, window as u32)))
+            let snapshots = self.children.is_used;
+            Arc::new(PagedRegion::new(name, spec, Arc::clone(&range), (page, window as u32), snapshots))
         };
         let parts: Vec<_> = parts.into_iter().map(region).collect();
         let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);

@@ -22,6 +22,7 @@ use super::route::{PathChooser, PathOption};
 use super::space::{AddressRange, Place, ProcessAddress, Span};
 use super::stats::{RegionTally, RegionTraffic};
 use super::stripes::Stripes;
+use super::unkept::Unkept;
 
 /// The specification of a region.
 #[derive(Clone, Debug)]
@@ -136,6 +137,8 @@ pub struct PagedRegion {
     pub(super) has_given_up: AtomicBool,
     /// Which of its chunks are known to be zero at the server.
     pub(super) blanks: Blanks,
+    /// Which of its chunks the snapshots of forked children have no copy of.
+    pub(super) unkept: Unkept,
     /// Whether its server has room for more of it.
     pub(super) fullness: Fullness,
     /// The writes past the agent.
@@ -154,6 +157,7 @@ impl PagedRegion {
         spec: RegionSpec,
         range: Arc<AddressRange>,
         (page, window_max): (SizeClass, u32),
+        has_snapshots: bool,
     ) -> Self {
         let chunks = chunks(&spec);
         Self {
@@ -176,6 +180,7 @@ impl PagedRegion {
             has_hole: AtomicBool::new(false),
             has_given_up: AtomicBool::new(false),
             blanks: Blanks::new(chunks, spec.writable, spec.is_fresh),
+            unkept: Unkept::new(chunks, has_snapshots && spec.writable),
             fullness: Fullness::default(),
             bypass: Bypass::new(spec.epoch),
             fencing: AtomicU32::new(0),

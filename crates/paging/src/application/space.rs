@@ -320,6 +320,9 @@ pub trait Process {
     /// Has a fault thread look for what was left to it.
     fn call(&self) {}
 
+    /// Has the thread that serves forked children look for copies to make.
+    fn tell_keeper(&self) {}
+
     /// Tells those who listen that regions are lost for good.
     fn lost(&self, loss: ServerLoss);
 
@@ -356,8 +359,9 @@ pub trait PageSpace: Process {
     /// Moves a full frame to an absent place, whatever may be done there, and wakes those who wait there; they can store there if it `is_writable`.
     fn move_in(&self, frame: FrameSpan<'_>, place: Place<'_>, is_writable: bool) -> io::Result<()>;
 
-    /// Moves a chunk out of its region into its empty frame. When it returns, no store can reach the bytes.
-    fn move_out(&self, place: Place<'_>, frame: FrameSpan<'_>) -> Result<(), Held>;
+    /// Moves a chunk out of its region into its empty frame. When it returns, no store can reach the bytes. The region may be written
+    /// if it `is_writable`.
+    fn move_out(&self, place: Place<'_>, frame: FrameSpan<'_>, is_writable: bool) -> Result<(), Held>;
 
     /// Makes stores to a chunk of a read-only region wait.
     fn protect(&self, place: Place<'_>);
@@ -430,7 +434,7 @@ mod tests {
         };
         let span = Span { start: ProcessAddress::new(1 << 30), len: 2 * CHUNK };
         let range = AddressRange::new(span, Box::new(()));
-        PagedRegion::new((Arc::clone(pool), 1), spec, Arc::new(range), (SizeClass(12), 0))
+        PagedRegion::new((Arc::clone(pool), 1), spec, Arc::new(range), (SizeClass(12), 0), false)
     }
 
     #[test]

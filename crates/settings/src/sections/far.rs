@@ -53,6 +53,10 @@ section! {
         /// wait and the servers' memory can be read directly; else threads). With signal, a program's own handler of SIGBUS
         /// is installed before.
         pub faults: FaultsChoice = FaultsChoice::Auto,
+        /// What a child that is forked sees of far memory: none (touching it raises SIGSEGV) or snapshot (all of it as it was at the
+        /// fork, which the parent serves until the child ends or runs another program; costs a thread, and in each child a
+        /// thread that no library knows of).
+        pub children: ChildrenChoice = ChildrenChoice::None,
         /// How long fault threads look for work before they sleep. Longer answers faster and takes a processor from
         /// the application; none is what turns out to be faster: not at all, or one of them for a moment after a fault.
         pub spin: Option<Duration> = None,
@@ -119,6 +123,21 @@ impl Choice for FaultsChoice {
     const EXAMPLE: &'static str = "auto, threads or signal";
     const ALL: &'static [(&'static str, Self)] =
         &[("auto", Self::Auto), ("threads", Self::Threads), ("signal", Self::Signal)];
+}
+
+/// What a child that is forked sees of far memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChildrenChoice {
+    /// Nothing.
+    None,
+    /// All of it as it was at the fork.
+    Snapshot,
+}
+
+impl Choice for ChildrenChoice {
+    const KIND: &'static str = "choice";
+    const EXAMPLE: &'static str = "none or snapshot";
+    const ALL: &'static [(&'static str, Self)] = &[("none", Self::None), ("snapshot", Self::Snapshot)];
 }
 
 /// What becomes of an access that cannot be served.

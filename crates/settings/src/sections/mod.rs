@@ -12,7 +12,7 @@ mod metrics;
 
 pub use agent::{AgentSettings, ForwardingChoice};
 pub use calling::CallingSettings;
-pub use far::{CacheChoice, FarSettings, FaultsChoice, LossChoice, NodeChoice, PathChoice};
+pub use far::{CacheChoice, ChildrenChoice, FarSettings, FaultsChoice, LossChoice, NodeChoice, PathChoice};
 pub use job::{AddressChoice, JobSettings};
 pub use link::LinkSettings;
 pub use log::{LogFormat, LogLevel, LogSettings};

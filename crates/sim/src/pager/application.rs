@@ -17,6 +17,7 @@ use outboard_wire::paging::{PagingStatus, WriteBack};
 use outboard_wire::{Grant, Role, Time};
 
 use super::chores::Chores;
+use super::forks::Forks;
 use super::layout::{self, OBJECTS, PLANS, Shape, WORD, grant};
 use super::model::{Memories, Model};
 use super::space::SimSpace;
@@ -112,6 +113,15 @@ impl Far {
         }
     }
 
+    /// What a server has of a region, if it lives that has it.
+    pub(super) fn at_server(&self, region: &PagedRegion, offset: u64, len: usize) -> Option<Vec<u8>> {
+        let (spec, memories) = (region.spec(), self.memories.borrow());
+        let memory = memories[spec.at].as_ref().filter(|memory| memory.life == spec.server)?;
+        let mut bytes = vec![0; len];
+        memory.regions.get(&spec.grant.region)?.bytes.window(offset as usize, len).read(0, &mut bytes);
+        Some(bytes)
+    }
+
     /// The thread that touched memory last answers the fault itself. By the signal it cannot tell why, only whether it was to
     /// store something.
     pub(super) fn answer_in_place(&self) -> InPlace {
@@ -141,7 +151,10 @@ impl Far {
             (key.region, key.index) == (number, chunk) && state == State::Fetching
         };
         let is_coming = self.pages.cells().any(|cell| cell.shard().seats().any(is_coming));
-        if is_coming || !self.pages.can_discard(&region, &range) {
+        if is_coming
+            || !self.pages.can_discard(&region, &range)
+            || !self.pages.may_be_discarded(&region, &range)
+        {
             return false;
         }
         let (spec, bytes) = (region.spec(), region.bytes_of(&range));
@@ -194,6 +207,7 @@ pub(super) struct Application {
     owners: BTreeMap<LinkId, usize>,
     pub(super) walkers: Walkers,
     pub(super) chores: Chores,
+    pub(super) forks: Forks,
     /// There is something to do at once.
     is_busy: bool,
 }
@@ -224,6 +238,7 @@ impl Application {
         Self {
             walkers: Walkers::new(&shape, random.fork(), boot.now, until),
             chores: Chores::new(boot.now, until),
+            forks: Forks::new(random.fork()),
             recorder,
             random,
             shape,

@@ -86,6 +86,7 @@ impl Application {
         self.chores.next_at = now + POLL;
         self.keep_pin(now);
         self.keep_discarding();
+        self.keep_forks(now, now < self.chores.until);
         if now < self.chores.until {
             self.begin_chore(now);
         } else if self.walkers.are_done()

@@ -150,6 +150,7 @@ impl Shape {
             chunk: 4096,
             ahead: self.ahead,
             grace: self.grace,
+            snapshots: true,
             buffer_max: self.buffer_max,
             ..PagingConfig::new(self.buffer, self.lanes)
         }

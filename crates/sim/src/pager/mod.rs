@@ -12,6 +12,7 @@
 mod application;
 mod audit;
 mod chores;
+mod forks;
 mod layout;
 mod model;
 mod server;

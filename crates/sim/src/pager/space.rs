@@ -99,6 +99,11 @@ impl State {
         }
     }
 
+    /// All pages that are in their regions, with their bytes.
+    pub(super) fn all(&self) -> BTreeMap<ProcessAddress, Vec<u8>> {
+        self.pages.iter().map(|(at, page)| (*at, page.bytes.clone())).collect()
+    }
+
     /// Whether all pages of a span are there. None of them, if not all.
     pub(super) fn holds(&mut self, span: Span) -> bool {
         let count = pages_of(span).filter(|at| self.pages.contains_key(at)).count();
@@ -245,7 +250,7 @@ impl PageSpace for SimSpace {
         Ok(())
     }
 
-    fn move_out(&self, place: Place<'_>, frame: FrameSpan<'_>) -> Result<(), Held> {
+    fn move_out(&self, place: Place<'_>, frame: FrameSpan<'_>, _is_writable: bool) -> Result<(), Held> {
         let mut state = self.state();
         let busy_one_in = state.busy_one_in;
         if busy_one_in > 0 && state.random.u32(..busy_one_in) == 0 {

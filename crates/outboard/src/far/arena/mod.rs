@@ -201,6 +201,9 @@ impl FarArena {
 
     /// What was chosen for it and why, for people: the lines of its region, and one that says how much of it is taken.
     pub fn explain(&self) -> Vec<String> {
+        if !self.shared.mapping.shared().is_here() {
+            return self.shared.mapping.explain();
+        }
         let (free, _) = lock(&self.shared.spans).free();
         let free = u64::from(free) * self.shared.chunk as u64;
         let [allocated, reserved, free] = [self.allocated(), self.reserved(), free].map(show_bytes);
@@ -231,6 +234,7 @@ impl FarArena {
 
 impl Arena {
     fn take(&self, layout: Layout) -> Result<FarBlock, FarError> {
+        self.mapping.shared().check_here(self.mapping.name())?;
         if layout.align() > ALIGN_MAX {
             return Err(FarError::TooAligned { align: layout.align(), most: ALIGN_MAX });
         }

@@ -20,6 +20,16 @@ impl Shard {
         self.seat(seat.0).is_pinned
     }
 
+    /// Whether the newest bytes of a chunk are in its seat.
+    pub fn has_unsaved(&self) -> bool {
+        self.unsaved_bytes > 0
+    }
+
+    /// Whether the bytes of a seat are being read for the server, and have to stay where they are.
+    pub fn is_sending(&self, seat: SeatId) -> bool {
+        self.seat(seat.0).is_sending
+    }
+
     /// Keeps a chunk that is in the region there, until [`release`](Shard::release) was said as often. Returns whether it is
     /// there.
     pub fn hold(&mut self, key: ChunkKey) -> bool {
