@@ -33,6 +33,7 @@ const EXAMPLES: &str = "Examples:
   outboard demo                      a whole cluster at work on this machine, in a few seconds
   outboard up                        a local cluster to work with, until Ctrl-C
   outboard run -n 4 -- ./program     a program as four ranks
+  outboard far -- ./program          any program, with most of its memory far
   outboard app histogram -n 2        an application made of small messages
   outboard advise -- ./program        who should move a program's messages
   outboard status --watch            what the daemons are doing

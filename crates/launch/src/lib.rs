@@ -8,6 +8,7 @@
 //! | start the ranks of a job and wait for them | [`Launch`], [`Running`], [`JobOutcome`] |
 //! | start an agent or a memory server and know when it is ready | [`DaemonProcess`] |
 //! | show output, whole lines only, each with its origin | [`Console`], or any other [`Sink`] |
+//! | run one program as a shell would | [`Foreground`] |
 //! | end a job on Ctrl-C | [`Interrupts`] |
 //! | choose the processors of ranks and agent | [`CorePlan`] |
 //! | hold a process to a share of a processor | [`Quota`] |
@@ -37,6 +38,7 @@
 
 mod cores;
 mod daemon;
+mod foreground;
 mod interrupts;
 mod job;
 mod output;
@@ -45,6 +47,7 @@ mod quota;
 
 pub use cores::{AgentCores, CoreError, CorePlan, CoreRequest, allowed_cpus};
 pub use daemon::{DaemonConfig, DaemonError, DaemonProcess, READY_FD_VARIABLE};
+pub use foreground::Foreground;
 pub use interrupts::{InterruptError, Interrupts};
 pub use job::{JobOutcome, Launch, LaunchError, RankEnd, RankFailure, Running, StdinTo, WaitError};
 pub use output::{Acceptance, Console, OutputSource, Piece, Sink, Stream, Style};

@@ -11,12 +11,14 @@ use crate::launcher::{self, Said};
 /// The variable that names the file.
 pub(crate) const CONFIG_VARIABLE: &str = "OUTBOARD_CONFIG";
 /// Variables that mean something and are no settings, all of them. One that ends with `*` stands for all that begin so.
-pub(crate) const OTHERS: [&str; 7] = [
+pub(crate) const OTHERS: [&str; 8] = [
     CONFIG_VARIABLE,
     // A folder for what ranks report of their messages.
     "OUTBOARD_REPORT",
     // By which a daemon tells the process that has started it that it is ready.
     "OUTBOARD_READY_FD",
+    // What `outboard far` tells the library that it loads into a program.
+    "OUTBOARD_PRELOAD",
     // What a test or a fuzzer repeats.
     "OUTBOARD_SEED",
     "OUTBOARD_ROUNDS",

@@ -11,6 +11,7 @@ mod characterize;
 mod completions;
 mod demo;
 mod doctor;
+mod far;
 mod functions;
 mod graph;
 mod keys;
@@ -35,6 +36,7 @@ pub(crate) enum Command {
     Run(run::Args),
     RunNode(run_node::Args),
     Status(status::Args),
+    Far(Box<far::Args>),
     Graph(graph::Args),
     Kv(kv::Args),
     Btree(btree::Args),
@@ -61,6 +63,7 @@ impl Command {
             Self::Run(args) => run::run(&args),
             Self::RunNode(args) => run_node::run(&args),
             Self::Status(args) => status::run(&args),
+            Self::Far(args) => far::run(&args),
             Self::Graph(args) => graph::run(&args),
             Self::Kv(args) => kv::run(&args),
             Self::Btree(args) => btree::run(&args),

@@ -17,11 +17,35 @@ pub(super) struct Mapping {
     registered: Option<(Arc<Userfaultfd>, u32)>,
 }
 
+/// Long mappings begin at a multiple of this, so that what is aligned within them is aligned.
+const ALIGN: usize = 2 << 20;
+
+/// Takes addresses that may not be touched.
+fn reserve(len: usize) -> Result<*mut c_void, Errno> {
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    let spare = if len < ALIGN { 0 } else { ALIGN };
+    let all = len.checked_add(spare).ok_or(Errno::NOMEM)?;
+    // SAFETY: a new anonymous mapping at an address of the kernel's choice disturbs nothing.
+    let start = unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), all, ProtFlags::empty(), flags)? };
+    if spare == 0 {
+        return Ok(start);
+    }
+    let before = start.addr().next_multiple_of(ALIGN) - start.addr();
+    let first = start.wrapping_byte_add(before);
+    for (part, bytes) in [(start, before), (first.wrapping_byte_add(len), spare - before)] {
+        if bytes > 0 {
+            // SAFETY: parts of the mapping made above, which no other code knows yet.
+            unsafe { rustix::mm::munmap(part, bytes)? };
+        }
+    }
+    Ok(first)
+}
+
 impl Mapping {
     pub(super) fn new(len: usize) -> Result<Self, Errno> {
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: a new anonymous mapping at an address of the kernel's choice disturbs nothing.
-        let start = unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), len, ProtFlags::empty(), flags)? };
+        // Pages are the least that is mapped.
+        let len = len.next_multiple_of(rustix::param::page_size());
+        let start = reserve(len)?;
         let mapping = Self { start: start as usize, len, registered: None };
         // A process that has called `mlockall` gets new memory filled with zeros and locked, but memory that may not be touched
         // is not filled. Absent pages would be there otherwise, and pages of locked memory cannot be moved.

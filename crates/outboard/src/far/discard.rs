@@ -50,7 +50,7 @@ impl FarMapping {
     /// # Safety
     ///
     /// Nothing uses these bytes, and no reference to them lives.
-    pub(super) unsafe fn discard_unused(&self, span: Range<usize>) -> Result<(), FarError> {
+    pub unsafe fn discard_unused(&self, span: Range<usize>) -> Result<(), FarError> {
         let (chunk, len) = (self.chunk(), self.len());
         self.shared().check_here(self.name())?;
         self.chunks(&span)?;
@@ -77,6 +77,23 @@ impl FarMapping {
         }
     }
 
+    /// How many bytes are in chunks that were touched and not discarded since. Only of memory that is reserved without a name
+    /// more is known than zero.
+    pub fn touched(&self) -> u64 {
+        self.regions().iter().map(|part| part.chunks_touched() * self.chunk() as u64).sum()
+    }
+
+    /// Whether the chunk that has the byte at `offset` may hold anything but zeros.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such byte.
+    pub fn is_touched(&self, offset: usize) -> bool {
+        assert!(offset < self.len(), "{offset} is behind the end of “{}”", self.name());
+        let (region, index) = self.chunk_at(offset);
+        region.is_touched(index)
+    }
+
     /// Discards chunks of a part.
     ///
     /// # Safety
@@ -96,7 +113,10 @@ impl FarMapping {
             shared.threads.look();
             shared.pages.space().wait_for_news(LOOK);
         }
-        let asked = shared.discard_at_server(self.part(part), region, chunks);
+        // What the server never had is not asked for, so it may be away.
+        let is_blank = shared.pages.are_blank(region, chunks);
+        let asked =
+            if is_blank { Ok(()) } else { shared.discard_at_server(self.part(part), region, chunks) };
         if let Err(error) = asked {
             // Whether it was done is not known, or whether it will be.
             std::mem::forget(hold);

@@ -359,6 +359,11 @@ impl FarMemory {
         self.shared.pages.fetches()
     }
 
+    /// Whether system calls wait for what is not here. Where they do not, `prefault` or `pin` what they are given.
+    pub fn serves_the_kernel(&self) -> bool {
+        self.shared.pages.space().serves_the_kernel()
+    }
+
     /// The choices and their reasons, for people.
     pub fn explain(&self) -> Vec<String> {
         let pages = &self.shared.pages;

@@ -64,6 +64,7 @@ impl<S: PageSpace> Pages<S> {
         if !region.blanks.has(key.index) {
             return Some(self.job(cell, shard, region, seat, errand));
         }
+        region.blanks.touch(key.index);
         let frame = cell.shard.frame(seat);
         self.shelves[shard].frame(frame).clear();
         if let Some(notes) = &mut cell.notes[usize::from(frame.class.0)] {

@@ -44,6 +44,12 @@ impl<S: PageSpace> Pages<S> {
         !sent.any(|is_sent| is_sent) && region.fencing.load(Ordering::Acquire) == 0
     }
 
+    /// Whether the server has nothing but zeros of these chunks, so that it need not be asked to discard them. No write-back may
+    /// be able to begin, nor be under way.
+    pub fn are_blank(&self, region: &PagedRegion, chunks: &Range<u32>) -> bool {
+        chunks.clone().all(|index| region.blanks.has(index))
+    }
+
     /// The server is asked to discard chunks, in this epoch.
     pub fn ask_to_discard(&self, region: &PagedRegion) -> u64 {
         if is_told_to_agents() {
@@ -107,6 +113,16 @@ fn is_told_to_agents() -> bool {
 }
 
 impl PagedRegion {
+    /// Whether a chunk may hold anything but zeros: it was touched or written, and not discarded since.
+    pub fn is_touched(&self, index: u32) -> bool {
+        self.blanks.is_touched(index)
+    }
+
+    /// How many chunks were touched, of those that this process has made, and not discarded since.
+    pub fn chunks_touched(&self) -> u64 {
+        self.blanks.touches()
+    }
+
     /// The bytes of these chunks, as its server numbers them.
     pub fn bytes_of(&self, chunks: &Range<u32>) -> Range<u64> {
         let at = |index: u32| (u64::from(index) * self.chunk_bytes() as u64).min(self.size());

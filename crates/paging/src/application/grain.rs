@@ -8,6 +8,7 @@
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use outboard_wire::mutant;
+use zerocopy::FromZeros;
 
 /// How many chunks a range has.
 pub(super) const RANGE: u32 = 32;
@@ -66,7 +67,9 @@ impl Grains {
     /// For so many chunks of so many pages each. Nothing is learnt of chunks of one page.
     pub(super) fn new(chunks: u32, pages: u16) -> Self {
         let ranges = if pages > 1 { chunks.div_ceil(RANGE) } else { 0 };
-        let ranges = std::iter::repeat_with(AtomicU32::default).take(ranges as usize).collect();
+        // The system has no memory for those that are never used.
+        let ranges = <[AtomicU32]>::new_box_zeroed_with_elems(ranges as usize);
+        let ranges = ranges.expect("there is memory for four bytes for each range");
         Self { ranges, overall: AtomicI32::new(0), pages: pages.into() }
     }
 
