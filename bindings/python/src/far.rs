@@ -152,6 +152,12 @@ impl PyFar {
         Ok(PyRegion::new(held.map_err(raise)?, true))
     }
 
+    /// Gives back the region of a name.
+    fn free_named(&self, py: Python<'_>, name: String, arguments: RegionArguments) -> PyResult<()> {
+        let (far, options) = (self.far()?, arguments.options()?);
+        wait(py, move || far.open_writable::<u8>(&name, &options)?.free())?.map_err(raise)
+    }
+
     /// A file below the data directory of the memory server.
     fn open_file(&self, py: Python<'_>, path: String, writable: bool, arguments: RegionArguments) -> PyResult<PyRegion> {
         let (far, options) = (self.far()?, arguments.options()?);

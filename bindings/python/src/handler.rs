@@ -8,14 +8,14 @@ use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use outboard::FarArena;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::errors::raise;
+use crate::errors::{raise, refuse};
 use crate::process::{Home, Owned};
 use crate::region::advice_of;
 use crate::wait::wait;
@@ -261,8 +261,22 @@ fn numpy(py: Python<'_>, entry: usize) -> PyResult<*mut c_void> {
 /// A handler of NumPy's memory, and the far memory that its arrays lie in.
 #[pyclass(frozen, name = "Handler", module = "outboard._native")]
 pub(crate) struct PyHandler {
-    capsule: Py<PyAny>,
+    /// None of one that was found by an array.
+    capsule: Option<Py<PyAny>>,
     arrays: Arc<Arrays>,
+}
+
+/// The far memory of all handlers, by which arrays are known to lie in it.
+static KNOWN: Mutex<Vec<Weak<Arrays>>> = Mutex::new(Vec::new());
+
+/// The handler whose far memory has these addresses, whether it is still set or not.
+#[pyfunction]
+pub(crate) fn handler_at(first: usize, last: usize) -> Option<PyHandler> {
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    known.retain(|arrays| arrays.strong_count() > 0);
+    let mut known = known.iter().filter_map(Weak::upgrade);
+    let arrays = known.find(|arrays| arrays.first <= first && last <= arrays.last && arrays.home.is_here())?;
+    Some(PyHandler { capsule: None, arrays })
 }
 
 impl PyHandler {
@@ -303,7 +317,8 @@ impl PyHandler {
             let capsule = ffi::PyCapsule_New(boxed.cast(), CAPSULE.as_ptr(), Some(end));
             Bound::from_owned_ptr_or_err(py, capsule)?.unbind()
         };
-        Ok(Self { capsule, arrays })
+        KNOWN.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&arrays));
+        Ok(Self { capsule: Some(capsule), arrays })
     }
 }
 
@@ -312,7 +327,7 @@ impl PyHandler {
     /// Has NumPy use this handler in this context of this thread, and returns the one before.
     fn set(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         self.arrays.home.check()?;
-        set(py, &self.capsule)
+        set(py, self.capsule.as_ref().ok_or_else(|| refuse("this handler was found by an array"))?)
     }
 
     /// Has NumPy use an earlier handler again.

@@ -2,6 +2,7 @@
 //!
 //! It knows nothing of shapes and dtypes, which are the concern of the package's Python code.
 
+mod arrow;
 mod batch;
 mod bytes;
 mod caller;
@@ -50,6 +51,10 @@ mod _native {
     #[pymodule_export]
     use super::writer::PyWriter;
 
+    #[pymodule_export]
+    use super::arrow::arrow_column;
+    #[pymodule_export]
+    use super::handler::handler_at;
     #[pymodule_export]
     use super::process::leave;
     #[pymodule_export]

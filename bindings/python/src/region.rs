@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use outboard::{Advice, FarError, FarMapping, FarSlice, FarVec};
@@ -10,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::bytes::{Loan, lend};
-use crate::errors::{bad_value, raise};
+use crate::errors::{bad_value, raise, refuse};
 use crate::far::PATIENCE;
 use crate::outboard::seconds;
 use crate::process::Owned;
@@ -80,7 +81,8 @@ pub(crate) struct PyRegion {
     held: Owned<Arc<RwLock<Held>>>,
     start: usize,
     len: usize,
-    is_writable: bool,
+    /// Until it is shared.
+    is_writable: AtomicBool,
     is_kept: bool,
     name: String,
     chunk: usize,
@@ -100,7 +102,8 @@ impl PyRegion {
     pub(crate) fn new(held: Held, is_kept: bool) -> Self {
         let mapping = held.mapping();
         let (start, len) = (mapping.as_ptr().as_ptr() as usize, mapping.len());
-        let (is_writable, name, chunk) = (mapping.is_writable(), mapping.name().to_owned(), mapping.chunk());
+        let is_writable = AtomicBool::new(mapping.is_writable());
+        let (name, chunk) = (mapping.name().to_owned(), mapping.chunk());
         let held = Owned::new(Arc::new(RwLock::new(held)));
         Self { held, start, len, is_writable, is_kept, name, chunk }
     }
@@ -129,7 +132,7 @@ impl PyRegion {
 
     #[getter]
     fn writable(&self) -> bool {
-        self.is_writable
+        self.is_writable.load(Ordering::Relaxed)
     }
 
     /// Whether it has a name, under which it stays.
@@ -160,7 +163,7 @@ impl PyRegion {
         let this = slf.get();
         let place = (this.start as *mut u8, this.len);
         // SAFETY: the interpreter's own view; the region is mapped as long as this object, which nothing moves or shortens.
-        unsafe { lend(slf.as_any(), place, this.is_writable, view, flags) }
+        unsafe { lend(slf.as_any(), place, this.writable(), view, flags) }
     }
 
     /// Its bytes, for all that know this interface and not the buffer protocol.
@@ -170,7 +173,7 @@ impl PyRegion {
         dict.set_item("version", 3)?;
         dict.set_item("typestr", "|u1")?;
         dict.set_item("shape", PyTuple::new(py, [self.len])?)?;
-        dict.set_item("data", (self.start, !self.is_writable))?;
+        dict.set_item("data", (self.start, !self.writable()))?;
         Ok(dict)
     }
 
@@ -212,6 +215,24 @@ impl PyRegion {
 
     fn discard(&self, py: Python<'_>, start: usize, end: usize) -> PyResult<()> {
         self.slowly(py, move |held| write(held).discard(start..end))
+    }
+
+    /// Gives up the claim to write, so that other processes may read it too. It stays where it is, and may only be read.
+    fn share(&self, py: Python<'_>) -> PyResult<()> {
+        let held = self.lock()?;
+        let shared = wait(py, move || match &mut *write(&held) {
+            Held::Whole(mapping) => mapping.share().map(|()| true),
+            Held::Read(_) => Ok(true),
+            Held::Write(_) => Ok(false),
+        });
+        if !shared?.map_err(raise)? {
+            return Err(refuse(format!(
+                "“{}” was opened by its name: drop it, and open it anew to read it as others may",
+                self.name
+            )));
+        }
+        self.is_writable.store(false, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Copies bytes from `start` on into memory of this process, or raises what plain access would end the process for.

@@ -39,11 +39,13 @@ from outboard._errors import (
     OpenError,
     OutboardError,
 )
+from outboard._arrow import Column, column
 from outboard._far import FarMemory, is_far
 from outboard._functions import Caller, Function
 from outboard._job import Job, Messenger
 from outboard._memory import Memory, Region, Writer
 from outboard._program import path as _program
+from outboard._reference import Reference
 from outboard._sizes import buffer_text as _buffer_text
 from outboard._sizes import size as _size
 from outboard._tables import BTree, Kv
@@ -52,6 +54,7 @@ __all__ = [
     "BTree",
     "BoundsError",
     "Caller",
+    "Column",
     "DeadlineError",
     "FarArrays",
     "FarMemory",
@@ -66,9 +69,11 @@ __all__ = [
     "OpenError",
     "Outboard",
     "OutboardError",
+    "Reference",
     "Region",
     "Writer",
     "btree",
+    "column",
     "connect",
     "far",
     "functions",

@@ -8,7 +8,6 @@ from typing import Any
 
 from outboard import _native
 from outboard._errors import NoRoomError
-from outboard._place import handlers
 
 _patch = threading.RLock()
 
@@ -18,7 +17,6 @@ class FarArrays:
 
     def __init__(self, far: _native.Far, least: int, room: int, chunk: int, process: bool) -> None:
         self._handler = far.handler(room, least, chunk)
-        handlers.add(self._handler)
         self._process = process
         self._before: list[Any] = []
         self._start: Any = None

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import weakref
-
 import numpy as np
 
 from outboard import _native
-
-#: The handlers whose arrays may live.
-handlers: weakref.WeakSet[_native.Handler] = weakref.WeakSet()
 
 
 def bounds(array: np.ndarray) -> tuple[int, int]:
@@ -41,10 +36,10 @@ def place_of(array: np.ndarray) -> tuple[_native.Region | _native.Handler, int, 
     region = region_of(array)
     if region is not None:
         return region, first - region.address, last - region.address
-    for handler in list(handlers):
-        start, end = handler.addresses
-        if start <= first and last <= end:
-            return handler, first - start, last - start
+    handler = _native.handler_at(first, last)
+    if handler is not None:
+        start, _ = handler.addresses
+        return handler, first - start, last - start
     raise ValueError("this array does not lie in far memory: make it with far.zeros, or inside far.arrays()")
 
 

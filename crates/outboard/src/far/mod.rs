@@ -14,6 +14,7 @@ mod options;
 mod parts;
 mod prefetch;
 mod protections;
+mod share;
 mod tasks;
 mod tries;
 mod vec;
