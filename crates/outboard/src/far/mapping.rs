@@ -262,6 +262,10 @@ impl FarMapping {
         &self.parts.as_ref().expect("it is given back only when it ends")[number]
     }
 
+    pub(super) fn part_mut(&mut self, number: usize) -> &mut Part {
+        &mut self.parts.as_mut().expect("it is given back only when it ends")[number]
+    }
+
     pub(super) fn regions(&self) -> &[Arc<PagedRegion>] {
         &self.regions
     }

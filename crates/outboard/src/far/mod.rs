@@ -15,6 +15,7 @@ mod options;
 mod parts;
 mod prefetch;
 mod protections;
+mod share;
 mod tasks;
 mod tries;
 mod vec;

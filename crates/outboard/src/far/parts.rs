@@ -47,7 +47,7 @@ impl fmt::Display for Part {
 }
 
 /// The name at a server of its part of a striped object. A process that would divide it in another way does not find it.
-fn part_name(name: &str, stripes: Stripes) -> String {
+pub(super) fn part_name(name: &str, stripes: Stripes) -> String {
     if stripes.parts == 1 {
         return name.to_owned();
     }

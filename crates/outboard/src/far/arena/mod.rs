@@ -212,8 +212,8 @@ impl FarArena {
         lines
     }
 
-    /// The region that it lies in.
-    pub(super) fn mapping(&self) -> &FarMapping {
+    /// The region that it lies in, for what concerns addresses and bytes: what is said of a span of it is said of the blocks there.
+    pub fn mapping(&self) -> &FarMapping {
         &self.shared.mapping
     }
 

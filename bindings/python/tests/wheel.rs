@@ -1,0 +1,3 @@
+//! The wheel in a clean virtual environment.
+#[test]
+fn x() {}
