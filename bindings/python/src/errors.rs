@@ -3,8 +3,8 @@
 use std::error::Error;
 
 use outboard::{
-    AskError, BufferError, CallError, FarError, ImageError, JobError, MessengerError, OpenError, PagingError,
-    RegisterError, SendError, WriteError,
+    AccessError, AskError, BufferError, CallError, FarError, ImageError, JobError, MessengerError, OpenError,
+    PagingError, RegisterError, SendError, WriteError,
 };
 use outboard_btree::BTreeError;
 use outboard_kv::KvError;
@@ -35,7 +35,7 @@ impl Raised for AskError {
             Self::Deadline { .. } => DEADLINE,
             Self::Lost(_) => LOST,
             Self::NoRoom { .. } => NO_ROOM,
-            Self::OutOfBounds { .. } => "BoundsError",
+            Self::Access(AccessError::OutOfBounds { .. }) => "BoundsError",
             _ if self.is_not_there() => "NotThereError",
             _ => OTHER,
         }
@@ -61,7 +61,7 @@ impl Raised for WriteError {
         match self {
             Self::Deadline { .. } => DEADLINE,
             Self::Lost(_) => LOST,
-            Self::OutOfBounds { .. } => "BoundsError",
+            Self::Access(AccessError::OutOfBounds { .. }) => "BoundsError",
             _ => OTHER,
         }
     }

@@ -222,6 +222,9 @@ pub unsafe extern "C" fn outboard_mapping_write(
 ) -> outboard_status {
     body!(|promise| {
         let from = promise.bytes("from", from, length)?;
-        with(mapping, |mapping| Ok(mapping.try_write(start, from, duration(deadline_ms))?))
+        with(mapping, |mapping| {
+            // SAFETY: a program in C has no references into the mapping, and divides its bytes among its threads itself.
+            Ok(unsafe { mapping.try_write_shared(start, from, duration(deadline_ms)) }?)
+        })
     })
 }

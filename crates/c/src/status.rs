@@ -7,8 +7,8 @@ use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use outboard::{
-    AddressError, AskError, BufferError, CallError, ControlFailure, FarError, ImageError, JobError,
-    MessengerError, OpenError, PagingError, RegisterError, SendError, WriteError,
+    AccessError, AddressError, AskError, BufferError, CallError, ControlFailure, FarError, ImageError,
+    JobError, MessengerError, OpenError, PagingError, RegisterError, SendError, WriteError,
 };
 
 /// How a call has ended: OUTBOARD_OK, or one of the other numbers, of which outboard_last_error() has the reason as a text.
@@ -232,13 +232,21 @@ fn of_ask(error: &AskError) -> outboard_status {
         AskError::BadName { .. } | AskError::BadChunk { .. } => OUTBOARD_INVALID,
         AskError::StaleEpoch { .. } => OUTBOARD_STALE,
         AskError::NoRoom { .. } | AskError::TooManyRegions { .. } | AskError::NoMemory(_) => OUTBOARD_NO_ROOM,
-        AskError::OutOfBounds { .. } | AskError::Misaligned { .. } => OUTBOARD_OUT_OF_BOUNDS,
-        AskError::NoRight { .. } => OUTBOARD_NO_RIGHT,
-        AskError::NotOpen => OUTBOARD_NOT_THERE,
-        AskError::Access(_) => OUTBOARD_UNSUPPORTED,
+        AskError::StartedAnew { .. } => OUTBOARD_NOT_THERE,
+        AskError::Access(error) => of_access(error),
         AskError::Deadline { .. } => OUTBOARD_DEADLINE,
         AskError::Lost(_) => OUTBOARD_LOST,
         _ => OUTBOARD_REFUSED,
+    }
+}
+
+fn of_access(error: &AccessError) -> outboard_status {
+    match error {
+        AccessError::OutOfBounds { .. } | AccessError::Misaligned { .. } => OUTBOARD_OUT_OF_BOUNDS,
+        AccessError::NoRight { .. } => OUTBOARD_NO_RIGHT,
+        AccessError::NotOpen => OUTBOARD_NOT_THERE,
+        AccessError::OwnerLacksDescriptors | AccessError::OwnerLacksMemory => OUTBOARD_NO_ROOM,
+        _ => OUTBOARD_UNSUPPORTED,
     }
 }
 
@@ -318,12 +326,9 @@ fn of_register(error: &RegisterError) -> outboard_status {
 
 pub(crate) fn of_write(error: &WriteError) -> outboard_status {
     match error {
-        WriteError::OutOfBounds { .. } => OUTBOARD_OUT_OF_BOUNDS,
-        WriteError::NoRight { .. } => OUTBOARD_NO_RIGHT,
-        WriteError::NotOpen => OUTBOARD_NOT_THERE,
+        WriteError::Access(error) => of_access(error),
         WriteError::TooLong { .. } => OUTBOARD_INVALID,
         WriteError::NotPolled { .. } | WriteError::TooManyRegions => OUTBOARD_NO_ROOM,
-        WriteError::Open(_) => OUTBOARD_UNSUPPORTED,
         WriteError::Deadline { .. } => OUTBOARD_DEADLINE,
         WriteError::Lost(_) => OUTBOARD_LOST,
         _ => OUTBOARD_REFUSED,

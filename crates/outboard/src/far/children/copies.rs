@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use outboard_driver::paging::{PagedRegion, SnapshotId};
-use outboard_link::{Address, OpenRegion};
+use outboard_link::{AccessError, Address, OpenRegion};
 use outboard_wire::paging::FIXED_LEN_MAX;
 use outboard_wire::{Grant, RegionId, Rights};
 
@@ -136,7 +136,14 @@ impl Copies {
             }
         };
         let done = act(memory, &mut server.open);
-        if let Err(AskError::Lost(_) | AskError::Deadline { .. } | AskError::NotOpen) = &done {
+        let is_over = matches!(
+            &done,
+            Err(AskError::Lost(_)
+                | AskError::Deadline { .. }
+                | AskError::StartedAnew { .. }
+                | AskError::Access(AccessError::NotOpen))
+        );
+        if is_over {
             server.memory = None;
         }
         Ok(done?)
