@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 use built::{Compiler, Library};
-use outboard_e2e::{Daemon, Ended, Place, socket};
+use outboard_e2e::{Daemon, Ended, Place, Process, socket};
 
 /// The examples that one process runs, and what each prints.
 const ALONE: [(&str, &str); 5] = [
@@ -90,6 +90,25 @@ fn every_function_refuses_what_is_wrong_by_a_status_and_a_text() {
     for function in library.functions() {
         assert!(text.contains(&format!("{function}(")), "wrong.c does not try {function}");
     }
+}
+
+#[test]
+fn a_memory_server_that_is_killed_is_a_status_of_every_call() {
+    let (library, daemons) = (Library::get(), Daemons::start());
+    let program = library.test_program(&Compiler::all().remove(0), "lost.c");
+    let mut command = Command::new(program);
+    daemons.at(&mut command).env("OUTBOARD_JOB_AGENT", "none");
+    let mut program = Process::start_told(command);
+    program.await_line("ready");
+    daemons.memory.process.kill();
+    program.tell("");
+    for call in ["update", "write", "array", "region"] {
+        let line = program.await_line([call, ": "]);
+        assert!(line.contains("a daemon or rank is gone: "), "{line}");
+    }
+    program.await_line("ended");
+    let (status, said) = program.exit();
+    assert_eq!(status.code(), Some(0), "{said:?}");
 }
 
 #[test]
