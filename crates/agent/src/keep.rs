@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use outboard_keep::{JournalRecord, KeptRegion, KeptState};
+use outboard_keep::{JournalRecord, KeptRegion, KeptState, RECORD_MAX};
 use outboard_link::memory::Segment;
 use outboard_settings::KeepSync;
 use outboard_wire::control::ControlFailure;
@@ -115,6 +115,9 @@ impl Keep {
         }
         let mut bytes = Vec::new();
         outboard_keep::append(log.records, record, &mut bytes);
+        if bytes.len() > RECORD_MAX {
+            return Err(Errno::TOOBIG);
+        }
         let end = log.len + bytes.len() as u64;
         if end > log.room {
             let more = end - log.room + JOURNAL_ROOM;

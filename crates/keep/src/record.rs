@@ -223,7 +223,7 @@ fn decode_region(from: &mut Cursor<'_>) -> Result<KeptRegion, Unreadable> {
 }
 
 fn encode_holders(holders: &[KeptHolder], into: &mut Vec<u8>) {
-    into.extend_from_slice(&(holders.len() as u16).to_le_bytes());
+    into.extend_from_slice(&(holders.len() as u32).to_le_bytes());
     for holder in holders {
         into.extend_from_slice(&holder.process.0.to_le_bytes());
         into.extend_from_slice(&holder.pid.to_le_bytes());
@@ -234,7 +234,7 @@ fn encode_holders(holders: &[KeptHolder], into: &mut Vec<u8>) {
 }
 
 fn decode_holders(from: &mut Cursor<'_>) -> Result<Vec<KeptHolder>, Unreadable> {
-    let count = from.u16()?;
+    let count = from.u32()?;
     let holder = |_| {
         let holder = KeptHolder {
             process: Incarnation(from.u64()?),
