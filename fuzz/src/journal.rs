@@ -51,7 +51,7 @@ pub(crate) fn journal_seeds() -> Vec<Vec<u8>> {
         incarnation: Incarnation(1),
         boot: [2; 16],
         store: StoreId(3),
-        place: StorePlace { device: 4, inode: 5 },
+        place: StorePlace { device: 4, inode: 5, born: 6 },
         last_region: RegionId(2),
     };
     let records = [

@@ -8,6 +8,8 @@ mod begin;
 mod error;
 mod folder;
 mod process;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,7 +19,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use outboard_keep::{JournalRecord, KeptRegion, KeptState};
+use outboard_keep::{JournalRecord, KeptRegion, KeptState, RECORD_MAX};
 use outboard_link::memory::Segment;
 use outboard_settings::KeepSync;
 use outboard_wire::control::ControlFailure;
@@ -113,6 +115,9 @@ impl Keep {
         }
         let mut bytes = Vec::new();
         outboard_keep::append(log.records, record, &mut bytes);
+        if bytes.len() > RECORD_MAX {
+            return Err(Errno::TOOBIG);
+        }
         let end = log.len + bytes.len() as u64;
         if end > log.room {
             let more = end - log.room + JOURNAL_ROOM;
@@ -152,7 +157,7 @@ impl Keep {
 
     /// A file for the bytes of a new region. One whose room is not taken as it is written has it from the start.
     pub(crate) fn create(&self, region: RegionId, len: u64, is_sparse: bool) -> Result<Segment, No> {
-        let segment = folder::create(&self.folder, region, len, is_sparse);
+        let segment = folder::create(&self.folder, region, len, (is_sparse, self.sync != KeepSync::Never));
         segment.map_err(|error| {
             let why = match error {
                 Errno::NOSPC | Errno::DQUOT => {
@@ -174,7 +179,11 @@ impl Keep {
     /// The file of a region is of no use any more.
     pub(crate) fn remove(&self, region: RegionId) {
         self.known().remove(&region);
-        folder::remove(&self.folder, region);
+        // The journal must not tell of a file that is gone, after a crash of the machine.
+        let is_told = self.sync == KeepSync::Never || rustix::fs::fdatasync(&self.log().file).is_ok();
+        if is_told {
+            folder::remove(&self.folder, region);
+        }
     }
 
     /// Whether what is asked of the server has to be on the disk before it is acknowledged.

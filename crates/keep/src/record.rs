@@ -12,6 +12,8 @@ pub struct StorePlace {
     pub device: u64,
     /// The number of its journal's file there.
     pub inode: u64,
+    /// When that file was made, in nanoseconds since 1970, for numbers of files come again; zero if the file system does not say.
+    pub born: u64,
 }
 
 /// One start of a memory server.
@@ -120,7 +122,8 @@ impl JournalRecord {
                 put(&[BEGAN]);
                 put(&life.incarnation.0.to_le_bytes());
                 put(&life.boot);
-                let numbers = [life.store.0, life.place.device, life.place.inode, life.last_region.0];
+                let StorePlace { device, inode, born } = life.place;
+                let numbers = [life.store.0, device, inode, born, life.last_region.0];
                 numbers.iter().for_each(|number| put(&number.to_le_bytes()));
             }
             Self::Region(region) => encode_region(region, into),
@@ -148,7 +151,7 @@ impl JournalRecord {
                 incarnation: Incarnation(from.u64()?),
                 boot: from.array()?,
                 store: StoreId(from.u64()?),
-                place: StorePlace { device: from.u64()?, inode: from.u64()? },
+                place: StorePlace { device: from.u64()?, inode: from.u64()?, born: from.u64()? },
                 last_region: RegionId(from.u64()?),
             }),
             REGION => Self::Region(Box::new(decode_region(&mut from)?)),
@@ -220,7 +223,7 @@ fn decode_region(from: &mut Cursor<'_>) -> Result<KeptRegion, Unreadable> {
 }
 
 fn encode_holders(holders: &[KeptHolder], into: &mut Vec<u8>) {
-    into.extend_from_slice(&(holders.len() as u16).to_le_bytes());
+    into.extend_from_slice(&(holders.len() as u32).to_le_bytes());
     for holder in holders {
         into.extend_from_slice(&holder.process.0.to_le_bytes());
         into.extend_from_slice(&holder.pid.to_le_bytes());
@@ -231,7 +234,7 @@ fn encode_holders(holders: &[KeptHolder], into: &mut Vec<u8>) {
 }
 
 fn decode_holders(from: &mut Cursor<'_>) -> Result<Vec<KeptHolder>, Unreadable> {
-    let count = from.u16()?;
+    let count = from.u32()?;
     let holder = |_| {
         let holder = KeptHolder {
             process: Incarnation(from.u64()?),

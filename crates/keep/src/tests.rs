@@ -10,7 +10,7 @@ fn life(number: u64) -> ServerLife {
         incarnation: Incarnation(number),
         boot: [3; 16],
         store: StoreId(77),
-        place: StorePlace { device: 8, inode: 9 },
+        place: StorePlace { device: 8, inode: 9, born: 10 },
         last_region: RegionId(0),
     }
 }

@@ -19,6 +19,9 @@ use super::{Keep, KeepError, KeptRegions, Log, folder, of_io};
 /// Where the kernel says which start of the machine this is.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
+/// Why what is there is not all that was acknowledged, when the machine went down under the server.
+const CRASHED: &str = "the machine has crashed, and what was not on its disk is gone";
+
 /// Turns what the operating system said into an error about one path.
 struct At<'a>(&'a Path);
 
@@ -65,6 +68,9 @@ impl Keep {
         let last = files.last().copied().unwrap_or_default().max(former.last_region);
         state.life = Some(ServerLife { incarnation, boot, store, place, last_region: last });
         state.has_ended = false;
+        if is_other == Some(CRASHED) {
+            leave_out_missing(&folder, state);
+        }
         let regions = find_all(&at, &folder, state)?;
         let (file, len) = folder::write_journal(&folder, state).map_err(at.cannot("writing the journal"))?;
         if is_other.is_none() {
@@ -155,18 +161,31 @@ fn read_journal(
 fn why_other(state: &KeptState, place: outboard_keep::StorePlace, boot: [u8; 16]) -> Option<&'static str> {
     let former = state.life?;
     let is_same_boot = former.boot == boot && boot != [0; 16];
+    let is_same_file = former.place.inode == place.inode && former.place.born == place.born;
     // Devices are numbered anew when a machine is started.
-    let lies_there =
-        former.place.inode == place.inode && (!is_same_boot || former.place.device == place.device);
+    let lies_there = is_same_file && (!is_same_boot || former.place.device == place.device);
     match () {
         () if !lies_there => {
             Some("the folder is a copy, which may be older than what was acknowledged since")
         }
-        () if !state.has_ended && !is_same_boot => {
-            Some("the machine has crashed, and what was not on its disk is gone")
-        }
+        () if !state.has_ended && !is_same_boot => Some(CRASHED),
         () => None,
     }
+}
+
+/// After a crash of the machine a region may be in the journal whose file was not on the disk yet, or was removed before the
+/// journal said so.
+fn leave_out_missing(folder: &OwnedFd, state: &mut KeptState) {
+    state.regions.retain(|id, region| {
+        let found = folder::find(folder, region);
+        if let Err(found) = &found {
+            let (name, file) = (&region.name, folder::file_of(*id));
+            tracing::error!(
+                "the region “{name}” is lost with the crash of the machine: its file {file} {found}"
+            );
+        }
+        found.is_ok()
+    });
 }
 
 /// Makes other regions of those that are there: with the same names and bytes, but no process that had them has them.

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use outboard_keep::{KeptRegion, KeptState, StorePlace, append, header};
 use outboard_link::memory::Segment;
 use outboard_wire::RegionId;
-use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 
 use super::of_io;
@@ -39,7 +39,17 @@ pub(super) fn open(folder: &OwnedFd, name: &str) -> Result<File, Errno> {
 /// Where a file lies.
 pub(super) fn place_of(file: &impl AsFd) -> Result<StorePlace, Errno> {
     let state = rustix::fs::fstat(file)?;
-    Ok(StorePlace { device: state.st_dev, inode: state.st_ino })
+    let born = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::BTIME);
+    let born =
+        born.ok().filter(|born| StatxFlags::from_bits_retain(born.stx_mask).contains(StatxFlags::BTIME));
+    let born = born.map_or(0, |born| {
+        born.stx_btime
+            .tv_sec
+            .cast_unsigned()
+            .wrapping_mul(1_000_000_000)
+            .wrapping_add(born.stx_btime.tv_nsec.into())
+    });
+    Ok(StorePlace { device: state.st_dev, inode: state.st_ino, born })
 }
 
 /// Writes a journal of what is there, beside the old one, and then in its place. Returns it and how long it is.
@@ -65,12 +75,19 @@ pub(super) fn create(
     folder: &OwnedFd,
     region: RegionId,
     len: u64,
-    is_sparse: bool,
+    (is_sparse, is_settled): (bool, bool),
 ) -> Result<Segment, Errno> {
     let name = file_of(region);
     let flags = FLAGS | OFlags::CREATE | OFlags::TRUNC;
     let file = rustix::fs::openat(folder, &name, flags, PRIVATE)?;
-    let made = fill(&file, len, is_sparse).and_then(|()| Segment::of_file(file, len as usize, !is_sparse));
+    let made = fill(&file, len, is_sparse).and_then(|()| {
+        // A journal that tells of a file whose folder does not, after a crash of the machine, would be no good.
+        if is_settled {
+            rustix::fs::fsync(&file)?;
+            rustix::fs::fsync(folder)?;
+        }
+        Segment::of_file(file, len as usize, !is_sparse)
+    });
     made.inspect_err(|_| remove(folder, region))
 }
 

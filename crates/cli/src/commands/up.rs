@@ -29,6 +29,7 @@ use board::Board;
 #[command(after_help = "Examples:
   outboard up                                    until Ctrl-C
   outboard up --memory-capacity 8GiB --agent-workers 4
+  outboard up --keep /var/lib/outboard           named regions are there again next time
   outboard up --agent-quota 30% --wire 10gbit,5us
                                                  with a stand-in for a slower agent far away
   outboard up --json                             the numbers every second, for programs")]

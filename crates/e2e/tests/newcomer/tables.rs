@@ -53,6 +53,7 @@ pub(crate) const INSTEAD: &[(&str, &str)] = &[
     (" > up.log", ""),
     ("/etc/outboard", "./etc/outboard"),
     ("/srv/graphs", "./srv/graphs"),
+    ("/var/lib/outboard", "./var/lib/outboard"),
 ];
 
 /// Less work for applications that are not told how much: a flag and its value, added unless the example has the flag.
@@ -69,6 +70,11 @@ pub(crate) const LESS: &[(&str, &str, &str)] = &[
 pub(crate) const BEFORE: &[(&str, &str)] = &[
     ("memory free", "outboard memory reserve table --size 1MiB; outboard memory load web/edges.bin"),
     ("memory list", "outboard memory reserve table --size 1MiB"),
+    ("memory save", "outboard memory reserve table --size 1MiB"),
+    (
+        "memory restore",
+        "outboard memory reserve table --size 1MiB; outboard memory save table table.region; outboard memory free table",
+    ),
     (
         "kv get",
         "outboard kv create; outboard kv put greeting hello; outboard kv create --server tcp:192.0.2.7:7000; \
