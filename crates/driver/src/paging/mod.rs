@@ -36,9 +36,9 @@ pub use choice::FaultChoice;
 pub use following::BufferKeeper;
 pub use losses::LossListener;
 pub use outboard_paging::application::{
-    Cause, Change, Fault, Kept, KeptAt, LossReason, OnLoss, PAGE, PagedRegion, PagingConfig, PagingError,
-    PagingStats, Path, Pattern, Process, ProcessAddress, RegionSpec, RegionTraffic, Remaining, ServerLoss,
-    SnapshotId, Span, Stripes, Traffic,
+    Cause, Change, ChunkCopy, Fault, KeptAt, LossReason, OnLoss, PAGE, PagedRegion, PagingConfig,
+    PagingError, PagingStats, Path, Pattern, Process, ProcessAddress, RegionSpec, RegionTraffic, Remaining,
+    ServerLoss, SnapshotId, Span, Stripes, Traffic,
 };
 pub use process::{check, default_threads, open};
 pub use protection::PageProtection;

@@ -83,6 +83,10 @@ impl Process for Space {
         }
     }
 
+    fn give_way(&self) {
+        std::thread::yield_now();
+    }
+
     fn tell_keeper(&self) {
         if let Some(bell) = &self.keeper {
             bell.ring();

@@ -406,7 +406,7 @@ impl PageSpace for Space {
             // SAFETY: as above.
             return unsafe { self.take_out(from, to, len) };
         }
-        // What is never written is the same wherever it lies, also for those who hold it to read it.
+        // Bytes that are never written are the same wherever they lie, also for those who hold them to read them.
         // SAFETY: as above.
         unsafe { self.copy_out(from, to, len) }
     }

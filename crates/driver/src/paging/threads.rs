@@ -175,7 +175,7 @@ impl PagerThreads {
         look(&self.workers);
     }
 
-    /// What tells all threads that there is something to do, for other threads.
+    /// A function for other threads that tells all of these that there is something to do.
     pub fn looker(&self) -> impl Fn() + Send + Sync + 'static {
         let workers = self.workers.clone();
         move || look(&workers)

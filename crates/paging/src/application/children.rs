@@ -1,4 +1,4 @@
-//! What a process does with its far memory when it forks, so that the child sees it as it was at that moment.
+//! The far memory of a process that forks, so that the child sees it as it was at that moment.
 //!
 //! Before the fork every chunk whose newest bytes are in a seat goes back to its region: from there the kernel gives the child
 //! its pages, copied when one of the two processes stores to them. What is in no region then is at the memory server as it
@@ -15,7 +15,7 @@ use outboard_wire::mutant;
 use super::chunks::State;
 use super::pages::Pages;
 use super::region::PagedRegion;
-use super::snapshots::{Kept, KeptAt, SnapshotId, Snapshots};
+use super::snapshots::{ChunkCopy, KeptAt, SnapshotId, Snapshots};
 use super::space::PageSpace;
 
 /// How many copies fault threads ask for at once.
@@ -24,7 +24,7 @@ const ASKED_MAX: usize = 1024;
 /// Chunks of a region of which copies are wanted.
 pub type Asked = (Arc<PagedRegion>, Range<u32>);
 
-/// What there is to know of forks and of the children that live.
+/// The state of forks and of the children that live.
 pub(super) struct Children {
     /// Whether children are to see far memory at all.
     pub(super) is_used: bool,
@@ -64,14 +64,14 @@ impl Children {
     }
 
     /// Waits until the process has forked, if it is about to, and keeps it from that until the answer is dropped.
-    pub(super) fn map(&self) -> Making<'_> {
+    pub(super) fn map(&self, give_way: impl Fn()) -> Making<'_> {
         loop {
             self.makers.fetch_add(1, Ordering::SeqCst);
             if !self.is_still.load(Ordering::SeqCst) {
                 return Making(&self.makers);
             }
             self.makers.fetch_sub(1, Ordering::SeqCst);
-            std::thread::yield_now();
+            give_way();
         }
     }
 }
@@ -95,7 +95,7 @@ impl<S: PageSpace> Pages<S> {
     pub fn begin_fork(&self) {
         self.children.is_still.store(true, Ordering::SeqCst);
         while self.children.makers.load(Ordering::SeqCst) > 0 {
-            std::thread::yield_now();
+            self.space.give_way();
         }
     }
 
@@ -237,18 +237,18 @@ impl<S: PageSpace> Pages<S> {
     }
 
     /// Of which snapshot a copy of a chunk has to be made, and whether the chunk is zero; nothing, if no snapshot needs one.
-    pub fn to_keep(&self, region: &PagedRegion, index: u32) -> Option<(SnapshotId, Kept)> {
+    pub fn to_keep(&self, region: &PagedRegion, index: u32) -> Option<(SnapshotId, ChunkCopy)> {
         let _uninterrupted = self.space.uninterrupted();
         let snapshots = self.children.snapshots();
         let youngest = snapshots.youngest().filter(|_| self.is_unkept(region, index));
         if youngest.is_none() {
             region.unkept.remove(index);
         }
-        Some((youngest?, if region.blanks.has(index) { Kept::Zeros } else { Kept::Bytes }))
+        Some((youngest?, if region.blanks.has(index) { ChunkCopy::Zeros } else { ChunkCopy::Bytes }))
     }
 
     /// A chunk was copied for a snapshot: it may be written back. Returns false if it has to be copied again for a younger one.
-    pub fn kept(&self, id: SnapshotId, region: &PagedRegion, index: u32, kept: Kept) -> bool {
+    pub fn kept(&self, id: SnapshotId, region: &PagedRegion, index: u32, kept: ChunkCopy) -> bool {
         let _uninterrupted = self.space.uninterrupted();
         let mut snapshots = self.children.snapshots();
         let is_kept = snapshots.keep(id, (region.number, index), kept);

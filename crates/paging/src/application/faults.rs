@@ -169,7 +169,8 @@ impl<S: PageSpace> Pages<S> {
 
     /// A fault that was parked and may be answered now.
     pub(super) fn unpark(&self, shard: usize) -> Option<Outcome> {
-        if !self.shelves[shard].has(Chore::Unpark) {
+        // No seat is taken from another chunk while the process forks: it would be parked again.
+        if !self.shelves[shard].has(Chore::Unpark) || self.children.is_still() {
             return None;
         }
         let (key, _, access) = self.shelves[shard].lock().shard.unpark()?;

@@ -62,7 +62,7 @@ pub use recording::{BadRecording, RecordedRegion, Recording};
 pub use region::{PagedRegion, Path, Pattern, RegionSpec};
 pub use requests::Whereabouts;
 pub use route::{PathChooser, PathOption};
-pub use snapshots::{Kept, KeptAt, SnapshotId, Snapshots};
+pub use snapshots::{ChunkCopy, KeptAt, SnapshotId, Snapshots};
 pub use space::{
     AddressRange, Cause, Change, Fault, Faults, FrameSpan, Held, PageSpace, Place, Process, ProcessAddress,
     Span,

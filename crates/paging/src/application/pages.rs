@@ -269,7 +269,7 @@ impl<S: PageSpace> Pages<S> {
     /// Gives an object its place among this process's addresses. Its parts are regions of one size of chunks, in order.
     pub fn map(&self, parts: Vec<RegionSpec>) -> Result<Vec<Arc<PagedRegion>>, PagingError> {
         let _uninterrupted = self.space.uninterrupted();
-        let _making = self.children.map();
+        let _making = self.children.map(|| self.space.give_way());
         let Some(class) = parts.first().map(|spec| spec.class) else { return Err(PagingError::Empty) };
         let chunk = class.bytes();
         let size = parts.iter().fold(0_u64, |sum, spec| sum.saturating_add(spec.grant.size));

@@ -17,7 +17,7 @@ type ChunkName = (u32, u32);
 
 /// The copy of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum ChunkCopy {
     /// It was zero.
     Zeros,
     /// Its bytes were copied.
@@ -39,7 +39,7 @@ pub enum KeptAt {
 
 #[derive(Debug, Default)]
 struct Layer {
-    copies: HashMap<ChunkName, Kept>,
+    copies: HashMap<ChunkName, ChunkCopy>,
     /// The chunks all of which were in their regions, so that no copy of them is needed.
     here: Vec<ChunkName>,
     is_sorted: bool,
@@ -100,7 +100,7 @@ impl Snapshots {
     }
 
     /// A chunk was copied for a snapshot. Returns false if that is not the youngest any more: then it has to be copied again.
-    pub fn keep(&mut self, id: SnapshotId, chunk: ChunkName, kept: Kept) -> bool {
+    pub fn keep(&mut self, id: SnapshotId, chunk: ChunkName, kept: ChunkCopy) -> bool {
         let is_youngest = self.youngest() == Some(id);
         if is_youngest && let Some(layer) = self.layers.back_mut() {
             layer.copies.entry(chunk).or_insert(kept);
@@ -113,8 +113,8 @@ impl Snapshots {
         let Some(first) = id.0.checked_sub(self.gone) else { return KeptAt::Server };
         for (at, layer) in self.layers.iter_mut().enumerate().skip(first as usize) {
             match layer.copies.get(&chunk).copied() {
-                Some(Kept::Zeros) => return KeptAt::Zeros,
-                Some(Kept::Bytes) => return KeptAt::Copy(SnapshotId(self.gone + at as u64)),
+                Some(ChunkCopy::Zeros) => return KeptAt::Zeros,
+                Some(ChunkCopy::Bytes) => return KeptAt::Copy(SnapshotId(self.gone + at as u64)),
                 None if layer.has(chunk) && at as u64 == first => return KeptAt::Child,
                 None => {}
             }
@@ -162,9 +162,11 @@ mod tests {
                 && std::mem::take(&mut self.unkept[chunk as usize])
             {
                 let now = self.server.get(&chunk).copied();
-                let kept = if now.is_some() { Kept::Bytes } else { Kept::Zeros };
+                let kept = if now.is_some() { ChunkCopy::Bytes } else { ChunkCopy::Zeros };
                 assert!(self.snapshots.keep(youngest, (1, chunk), kept));
-                now.map(|now| assert!(self.copies.insert((youngest, chunk), now).is_none()));
+                if let Some(now) = now {
+                    assert!(self.copies.insert((youngest, chunk), now).is_none());
+                }
             }
             self.server.insert(chunk, value);
         }
@@ -219,8 +221,8 @@ mod tests {
         assert_eq!(snapshots.find(older, (1, 3)), KeptAt::Child);
         assert_eq!(snapshots.find(older, (2, 3)), KeptAt::Server);
         let younger = snapshots.begin(Vec::new());
-        assert!(!snapshots.keep(older, (1, 5), Kept::Bytes));
-        assert!(snapshots.keep(younger, (1, 5), Kept::Bytes));
+        assert!(!snapshots.keep(older, (1, 5), ChunkCopy::Bytes));
+        assert!(snapshots.keep(younger, (1, 5), ChunkCopy::Bytes));
         assert_eq!(snapshots.find(older, (1, 5)), KeptAt::Copy(younger));
         assert!(snapshots.needs(older) && snapshots.needs(younger));
         // The younger one's copies are of use as long as the older one lives.

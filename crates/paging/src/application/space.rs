@@ -320,6 +320,9 @@ pub trait Process {
     /// Has a fault thread look for what was left to it.
     fn call(&self) {}
 
+    /// Lets other threads of the process run.
+    fn give_way(&self) {}
+
     /// Has the thread that serves forked children look for copies to make.
     fn tell_keeper(&self) {}
 

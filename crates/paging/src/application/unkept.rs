@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Two bits for each chunk of a region that this process writes.
 #[derive(Debug)]
 pub(super) struct Unkept {
-    /// What the server has of the chunk is right for a snapshot that has no copy of it.
+    /// The server's bytes of the chunk are right for a snapshot that has no copy of it.
     bits: Box<[AtomicU64]>,
     /// A copy was asked for.
     asked: Box<[AtomicU64]>,

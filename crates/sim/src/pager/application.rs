@@ -113,7 +113,7 @@ impl Far {
         }
     }
 
-    /// What a server has of a region, if it lives that has it.
+    /// The bytes that a server has of a region, if it lives that has it.
     pub(super) fn at_server(&self, region: &PagedRegion, offset: u64, len: usize) -> Option<Vec<u8>> {
         let (spec, memories) = (region.spec(), self.memories.borrow());
         let memory = memories[spec.at].as_ref().filter(|memory| memory.life == spec.server)?;

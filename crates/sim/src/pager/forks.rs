@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
-use outboard_paging::application::{Asked, Kept, KeptAt, PagedRegion, ProcessAddress, SnapshotId};
+use outboard_paging::application::{Asked, ChunkCopy, KeptAt, PagedRegion, ProcessAddress, SnapshotId};
 use outboard_wire::Time;
 
 use super::application::{Application, Far};
@@ -22,9 +22,9 @@ const LOOKS: usize = 8;
 /// A child.
 struct Child {
     id: SnapshotId,
-    /// What the kernel shows it.
+    /// The pages that the kernel shows it.
     here: BTreeMap<ProcessAddress, Vec<u8>>,
-    /// What it must see, by object and word.
+    /// The words that it must see, by object.
     expected: [Vec<u64>; OBJECTS],
     /// The objects that it sees, as they were mapped.
     parts: [Vec<Arc<PagedRegion>>; OBJECTS],
@@ -95,7 +95,7 @@ impl Forks {
                 while let Some((id, kept)) = far.pages.to_keep(&region, index) {
                     let bytes = region.bytes_of(&(index..index + 1));
                     let copy = far.at_server(&region, bytes.start, (bytes.end - bytes.start) as usize);
-                    if let (Kept::Bytes, Some(copy)) = (kept, copy) {
+                    if let (ChunkCopy::Bytes, Some(copy)) = (kept, copy) {
                         self.copies.insert((id, region.number(), index), copy);
                     }
                     if far.pages.kept(id, &region, index, kept) {
@@ -111,7 +111,7 @@ impl Forks {
         let child = &self.children[at];
         for object in 0..OBJECTS {
             let (now, parts) = (&far.objects[object], &child.parts[object]);
-            // What was unmapped, or went with a server, is not looked for.
+            // An object that was unmapped, or went with a server, is not looked for.
             let is_same = now.parts.iter().zip(parts).all(|(now, then)| Arc::ptr_eq(now, then));
             if now.is_closing || !is_same || parts.is_empty() {
                 continue;

@@ -13,7 +13,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlag
 
 use super::helper::REQUEST;
 
-/// What a child has told, or become of.
+/// The news of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChildNews {
     /// Nothing.
@@ -66,7 +66,7 @@ impl ChildFaults {
         self.socket.as_fd()
     }
 
-    /// What is readable when a thread of the child waits.
+    /// The descriptor that is readable when a thread of the child waits.
     pub fn faults(&self) -> Option<BorrowedFd<'_>> {
         self.userfaultfd.as_ref().map(AsFd::as_fd)
     }
@@ -90,13 +90,11 @@ impl ChildFaults {
         };
         for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-                for descriptor in descriptors {
-                    let mut features = [0; 8];
-                    features.copy_from_slice(&bytes[..8]);
-                    self.can = Features::from_bits(u64::from_ne_bytes(features));
-                    self.userfaultfd = Some(Userfaultfd::from(descriptor));
-                    return ChildNews::Began;
-                }
+                self.userfaultfd = descriptors.map(Userfaultfd::from).next();
+                let mut features = [0; 8];
+                features.copy_from_slice(&bytes[..8]);
+                self.can = Features::from_bits(u64::from_ne_bytes(features));
+                return ChildNews::Began;
             }
         }
         if received == 0 { ChildNews::Ended } else { ChildNews::ThrewAway }

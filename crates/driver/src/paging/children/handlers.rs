@@ -1,4 +1,4 @@
-//! What is done in a process before and after it forks, whichever of its libraries does it: the handlers of `pthread_atfork`.
+//! The handlers of `pthread_atfork`: the steps before and after a process forks, whichever of its libraries does it.
 //!
 //! `_Fork`, raw `clone` and `vfork` run no handlers. The child of the first two has none of the far memory, as without snapshots;
 //! that of the last has the memory of its parent itself.
@@ -33,7 +33,7 @@ pub struct ChildRange {
 
 /// A child that was forked, or is gone already.
 pub struct NewChild {
-    /// What it sees.
+    /// The snapshot that it sees.
     pub id: SnapshotId,
     /// Where it sends its userfaultfd. It is closed when the child ends or runs another program.
     pub socket: OwnedFd,
@@ -208,7 +208,7 @@ impl Prepared {
 
 /// All far memory that takes part in forks.
 static ALL: Mutex<Vec<Arc<Forks>>> = Mutex::new(Vec::new());
-/// What the handler before the fork has made for those after it.
+/// The work of the handler before the fork for those after it.
 static PREPARED: AtomicPtr<Vec<Prepared>> = AtomicPtr::new(ptr::null_mut());
 /// Held by the thread that forks, in the child too.
 static FORKING: ForkLock = ForkLock(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
@@ -251,8 +251,8 @@ fn install() -> Result<(), Errno> {
 }
 
 extern "C" fn before() {
-    FORKING.lock();
     let _uninterrupted = Uninterrupted::new();
+    FORKING.lock();
     let all: Vec<_> = all().iter().filter(|forks| forks.is_of_this_process()).cloned().collect();
     let prepared: Vec<_> = all.iter().filter_map(Forks::prepare).collect();
     PREPARED.store(Box::into_raw(Box::new(prepared)), Ordering::Release);
@@ -273,7 +273,7 @@ extern "C" fn in_child() {
     let _uninterrupted = Uninterrupted::new();
     let prepared = PREPARED.swap(ptr::null_mut(), Ordering::AcqRel);
     if !prepared.is_null() {
-        // What the parent has made stays as it is: to drop it would be about the parent's threads.
+        // Things that the parent has made stay as they are: to drop it would be about the parent's threads.
         // SAFETY: made by `before`, and never freed in this process.
         unsafe { &*prepared }.iter().for_each(|prepared| entry::enter(&prepared.plan));
     }

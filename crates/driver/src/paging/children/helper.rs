@@ -29,7 +29,7 @@ pub(super) const REQUEST: usize = 16;
 /// The descriptor of a process that is its standard error.
 const STANDARD_ERROR: RawFd = 2;
 
-/// What the thread needs to know.
+/// The things that the thread needs to know.
 #[derive(Clone, Copy)]
 pub(super) struct Post {
     pub(super) userfaultfd: RawFd,

@@ -20,7 +20,8 @@ use super::super::words;
 use super::part::{CHUNK, ForkedChild, reserve};
 
 const CHUNKS: usize = 96;
-const WORDS: usize = CHUNKS * CHUNK / 8;
+pub(super) const BYTES: usize = CHUNKS * CHUNK;
+const WORDS: usize = BYTES / 8;
 const THREADS: usize = 3;
 /// How often a process forks.
 const FORKS: usize = 16;
@@ -382,6 +383,26 @@ extern "C" fn on_bus_error(_: libc::c_int) {
     unsafe { libc::_exit(9) };
 }
 
+pub(super) fn fill(memory: &FarMemory) {
+    let mapping = reserve(memory, CHUNKS);
+    let far = words(&mapping);
+    let fill = |value: usize| (0..WORDS).for_each(|index| put(far, index, (value + index) as u64));
+    fill(0);
+    mapping.flush().expect("there is room");
+    let (from, to) = pipe().expect("there are pipes");
+    let child = ForkedChild::of(|| {
+        // SAFETY: the handler uses nothing that a handler must not use.
+        unsafe { libc::signal(libc::SIGBUS, on_bus_error as *const () as libc::sighandler_t) };
+        assert_eq!(rustix::io::read(&from, &mut [0]), Ok(1));
+        (0..WORDS).for_each(|index| assert_eq!(word(far, index), index as u64));
+    });
+    fill(1);
+    await_state("room at the server", || mapping.flush().map_err(|error| error.to_string()));
+    assert_eq!(rustix::io::write(&to, &[1]), Ok(1));
+    assert_eq!(child.status(), 9 << 8);
+    (0..WORDS).for_each(|index| assert_eq!(word(far, index), index as u64 + 1));
+}
+
 pub(super) fn wait(memory: &FarMemory) {
     let mapping = reserve(memory, CHUNKS);
     let far = words(&mapping);
@@ -397,6 +418,7 @@ pub(super) fn wait(memory: &FarMemory) {
         // What it has seen it has.
         let last = WORDS - 1;
         assert_eq!(word(far, last), last as u64);
+        say("the child waits");
         // The parent says so, or ends.
         let was_told = rustix::io::read(&from, &mut [0]) == Ok(1);
         if !was_told {
@@ -409,7 +431,6 @@ pub(super) fn wait(memory: &FarMemory) {
         say("the child touches");
         (0..WORDS).for_each(|index| assert_eq!(word(far, index), index as u64));
     });
-    say("the child waits");
     std::io::stdin().lock().read_line(&mut String::new()).expect("the test says something, or ends it");
     assert_eq!(rustix::io::write(&to, &[1]), Ok(1));
     let status = child.status();

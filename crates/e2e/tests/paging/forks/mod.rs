@@ -100,6 +100,22 @@ fn an_agent_that_dies_changes_nothing_for_children() {
     place.assert_nothing_left();
 }
 
+#[test]
+fn without_room_for_copies_the_parent_goes_on_and_the_child_gets_a_signal() {
+    let place = Place::new();
+    let (at, capacity) = (place.socket(), (acts::BYTES + acts::BYTES / 4).to_string());
+    let arguments = ["--listen", &at, "--listen", "tcp:127.0.0.1:0", "--capacity", &capacity];
+    let daemon = Daemon::start(&place, "memory", "proof-memory", &arguments);
+    let (status, said) = Forker::new(Scene::Fill, daemon.remote()).start(&place).exit();
+    assert_eq!(status.code(), Some(DONE), "{said:?}");
+    let told =
+        |part: &str| assert!(said.iter().any(|line| line.contains(part)), "“{part}” is not in {said:?}");
+    told("forked children lose the far memory");
+    told("the child has got SIGBUS");
+    daemon.end();
+    place.assert_nothing_left();
+}
+
 /// A process whose child waits until something has happened, and then touches what is not here.
 fn with_a_child_that_waits(place: &Place, daemon: &Daemon) -> Process {
     let mut parent = Forker::new(Scene::Wait, daemon.remote()).start(place);
@@ -113,8 +129,10 @@ fn a_child_whose_parent_has_died_gets_a_signal_and_no_zeros() {
     let daemon = Daemon::memory(&place, &place.socket(), &[]);
     let mut parent = with_a_child_that_waits(&place, &daemon);
     parent.signal(Signal::KILL);
-    parent.await_line(["needs far memory of process", "serves it no longer", "SIGBUS"]);
-    parent.await_line("the child has got SIGBUS");
+    parent.await_said(["needs far memory of process", "serves it no longer", "SIGBUS"]);
+    parent.await_said("the child has got SIGBUS");
+    let (status, said) = parent.exit();
+    assert_eq!(status.code(), None, "{said:?}");
     daemon.end();
     place.assert_nothing_left();
 }
@@ -126,7 +144,9 @@ fn a_child_whose_memory_server_has_died_gets_a_signal() {
     let mut parent = with_a_child_that_waits(&place, &daemon);
     daemon.process.kill();
     parent.tell("go");
-    parent.await_line("the child has got SIGBUS");
+    let (status, said) = parent.exit();
+    assert_eq!(status.code(), Some(DONE), "{said:?}");
+    assert!(said.contains(&"the child has got SIGBUS".to_owned()), "{said:?}");
     place.assert_nothing_left();
 }
 

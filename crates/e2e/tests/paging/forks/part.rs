@@ -33,12 +33,14 @@ pub(crate) enum Scene {
     Remap,
     /// It frees what its child reads.
     Free,
+    /// It writes more than the server has room for, with what its child needs.
+    Fill,
     /// Its child waits to be told, or for the end of its parent, and touches what is not here.
     Wait,
 }
 
 impl Scene {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Churn,
         Self::Count,
         Self::ReadAll,
@@ -46,6 +48,7 @@ impl Scene {
         Self::Refused,
         Self::Remap,
         Self::Free,
+        Self::Fill,
         Self::Wait,
     ];
 }
@@ -108,6 +111,7 @@ impl Forker {
             Scene::Refused => acts::refused(&memory),
             Scene::Remap => acts::remap(&memory),
             Scene::Free => acts::free(&memory),
+            Scene::Fill => acts::fill(&memory),
             Scene::Wait => acts::wait(&memory),
         }
         DONE

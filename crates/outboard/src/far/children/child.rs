@@ -46,9 +46,9 @@ pub(super) struct Child {
     faults: ChildFaults,
     ranges: Vec<ChildRange>,
     pieces: Vec<Piece>,
-    /// What was brought and not written since, by address. It can be thrown away.
+    /// Pages that were brought and not written since, by address. They can be thrown away.
     clean: BTreeMap<usize, usize>,
-    /// The same, in the order in which it came. What does not agree with `clean` is void.
+    /// These in the order in which they came. An entry that does not agree with `clean` is void.
     order: VecDeque<(usize, usize)>,
     clean_bytes: usize,
     /// How much of it may be here.
@@ -59,6 +59,8 @@ pub(super) struct Child {
     waiting: VecDeque<Fault>,
     has_lost: bool,
     has_said: bool,
+    /// It is to be left alone.
+    is_over: bool,
     buffer: Vec<u8>,
 }
 
@@ -81,6 +83,7 @@ impl Child {
             waiting: VecDeque::new(),
             has_lost: false,
             has_said: false,
+            is_over: false,
             buffer: Vec::new(),
         }
     }
@@ -138,7 +141,7 @@ impl Child {
             }
         }
         self.make_room();
-        true
+        !self.is_over
     }
 
     fn answer(&mut self, fault: Fault, pages: &ProcessPages, copies: &mut Copies) -> Result<(), Unanswered> {
@@ -242,7 +245,8 @@ impl Child {
                  SIGBUS there\n"
             ));
         }
-        self.faults.poison(page);
+        // A kernel that cannot do that leaves it to the helper thread of the child, which ends that when it is left alone.
+        self.is_over |= !self.faults.poison(page);
     }
 
     /// The chunk that a byte of an object is in.

@@ -101,8 +101,7 @@ impl Copies {
         offset: u64,
         into: &mut [u8],
     ) -> Result<(), FarError> {
-        let copy =
-            self.regions.get(&(id, region.number())).map(|(at, copy)| (*at, copy.descriptor().grant.clone()));
+        let copy = self.regions.get(&(id, region.number())).map(|(at, copy)| (*at, copy.descriptor().grant));
         let (at, grant) = copy.expect("what was copied lies in a region until no child needs it");
         self.read(at, &grant, offset, into)
     }

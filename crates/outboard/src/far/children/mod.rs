@@ -13,7 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use outboard_driver::paging::{Forks, Kept, PagedRegion, PagerThreads, Process, ProcessPages, Uninterrupted};
+use outboard_driver::paging::{
+    ChunkCopy, Forks, PagedRegion, PagerThreads, Process, ProcessPages, Uninterrupted,
+};
 use outboard_link::Address;
 
 use super::FarError;
@@ -165,7 +167,7 @@ impl Keeper {
     /// Copies a chunk if that is needed. Returns whether bytes were copied.
     fn make_copy(&mut self, region: &PagedRegion, index: u32) -> Result<bool, FarError> {
         while let Some((id, kept)) = self.pages.to_keep(region, index) {
-            if kept == Kept::Bytes && !region.is_lost() {
+            if kept == ChunkCopy::Bytes && !region.is_lost() {
                 self.copies.make(id, region, index)?;
             }
             if self.pages.kept(id, region, index, kept) {
@@ -213,6 +215,8 @@ impl Keeper {
                 false => self.pages.listeners.fetch_sub(1, Ordering::AcqRel),
             };
             self.is_waiting = is_waiting;
+            // Fault threads count from when the server was lost, once they look.
+            (self.look)();
         }
     }
 
