@@ -15,6 +15,7 @@ const PACKAGES: &[(&[&str], &str)] = &[
     (&["g++"], "fuzzing is not guided by coverage"),
     (&["openmpi-bin"], "ranks are not started by mpirun"),
     (&["libfabric1", "libfabric-dev"], "links over libfabric are not tried"),
+    (&["python3-venv"], "the Python package is not tried"),
     (&["iproute2"], "nothing is tried on several nodes"),
     (
         &[

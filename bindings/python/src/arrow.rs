@@ -95,7 +95,8 @@ pub(crate) fn arrow_column<'py>(
     length: i64,
     format: &str,
 ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
-    let format = CString::new(format).map_err(|_| bad_value("a format of Arrow has no zero in it"))?.into_raw();
+    let format =
+        CString::new(format).map_err(|_| bad_value("a format of Arrow has no zero in it"))?.into_raw();
     let schema = Box::into_raw(Box::new(Schema {
         format,
         name: c"".as_ptr(),

@@ -79,7 +79,8 @@ pub(crate) fn run<B: Batched>(py: Python<'_>, batch: &mut B, count: usize, windo
     .map_err(raise)?
     .then_some(())
     .ok_or_else(|| {
-        let text = format!("no call of a batch has ended for {PATIENCE:?}; whether the others ran is not known");
+        let text =
+            format!("no call of a batch has ended for {PATIENCE:?}; whether the others ran is not known");
         raised("DeadlineError", text)
     })
 }

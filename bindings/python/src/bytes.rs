@@ -114,11 +114,7 @@ impl Received {
 
 #[pymethods]
 impl Received {
-    unsafe fn __getbuffer__(
-        slf: Bound<'_, Self>,
-        view: *mut ffi::Py_buffer,
-        flags: c_int,
-    ) -> PyResult<()> {
+    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
         let bytes = slf.get().bytes.get();
         // SAFETY: no other reference to the vector is ever made; its bytes stay where they are until it is dropped.
         let place = unsafe { ((*bytes).as_mut_ptr(), (*bytes).len()) };

@@ -2,9 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use outboard::{
-    CallError, CallId, Caller, FunctionHandle, FunctionImage, FunctionOptions, Rights,
-};
+use outboard::{CallError, CallId, Caller, FunctionHandle, FunctionImage, FunctionOptions, Rights};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 

@@ -143,7 +143,13 @@ impl PyFar {
     }
 
     /// A region that has a name.
-    fn open_named(&self, py: Python<'_>, name: String, writable: bool, arguments: RegionArguments) -> PyResult<PyRegion> {
+    fn open_named(
+        &self,
+        py: Python<'_>,
+        name: String,
+        writable: bool,
+        arguments: RegionArguments,
+    ) -> PyResult<PyRegion> {
         let (far, options) = (self.far()?, arguments.options()?);
         let held = wait(py, move || match writable {
             false => far.open::<u8>(&name, &options).map(Held::Read),
@@ -159,7 +165,13 @@ impl PyFar {
     }
 
     /// A file below the data directory of the memory server.
-    fn open_file(&self, py: Python<'_>, path: String, writable: bool, arguments: RegionArguments) -> PyResult<PyRegion> {
+    fn open_file(
+        &self,
+        py: Python<'_>,
+        path: String,
+        writable: bool,
+        arguments: RegionArguments,
+    ) -> PyResult<PyRegion> {
         let (far, options) = (self.far()?, arguments.options()?);
         let held = wait(py, move || match writable {
             false => far.open_file::<u8>(&path, &options).map(Held::Read),

@@ -90,13 +90,13 @@ impl Arrays {
     }
 
     fn take(&self, bytes: usize, is_zero: bool) -> *mut c_void {
-        let taken = Layout::from_size_align(bytes, ALIGN).map_err(|_| "no array is so long".to_owned()).and_then(
-            |layout| {
+        let taken = Layout::from_size_align(bytes, ALIGN)
+            .map_err(|_| "no array is so long".to_owned())
+            .and_then(|layout| {
                 let arena = self.arena.get().map_err(|error| error.to_string())?;
                 let block = if is_zero { arena.alloc_zeroed(layout) } else { arena.alloc(layout) };
                 block.map(|block| (block, layout)).map_err(|error| error.to_string())
-            },
-        );
+            });
         match taken {
             Ok((block, layout)) => {
                 self.blocks().insert(block.as_ptr() as usize, layout);
@@ -115,7 +115,9 @@ impl Arrays {
         if !self.home.may_drop() {
             return;
         }
-        let (Some(layout), Ok(arena)) = (self.blocks().remove(&(block as usize)), self.arena.get()) else { return };
+        let (Some(layout), Ok(arena)) = (self.blocks().remove(&(block as usize)), self.arena.get()) else {
+            return;
+        };
         if let Some(block) = NonNull::new(block.cast()) {
             // SAFETY: it was taken for this layout and is known no more, so it is given back once; NumPy has no array in it.
             unsafe { arena.dealloc(block, layout) };
@@ -247,7 +249,8 @@ unsafe extern "C" fn end(capsule: *mut ffi::PyObject) {
 
 /// An entry of NumPy's table of functions for C.
 fn numpy(py: Python<'_>, entry: usize) -> PyResult<*mut c_void> {
-    let module = py.import("numpy._core._multiarray_umath").or_else(|_| py.import("numpy.core._multiarray_umath"))?;
+    let module =
+        py.import("numpy._core._multiarray_umath").or_else(|_| py.import("numpy.core._multiarray_umath"))?;
     let table = module.getattr("_ARRAY_API")?;
     // SAFETY: NumPy's capsule of its table, which has no name and lives as long as the module.
     let table = unsafe { ffi::PyCapsule_GetPointer(table.as_ptr(), ptr::null()) }.cast::<*mut c_void>();
@@ -275,7 +278,8 @@ pub(crate) fn handler_at(first: usize, last: usize) -> Option<PyHandler> {
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     known.retain(|arrays| arrays.strong_count() > 0);
     let mut known = known.iter().filter_map(Weak::upgrade);
-    let arrays = known.find(|arrays| arrays.first <= first && last <= arrays.last && arrays.home.is_here())?;
+    let arrays =
+        known.find(|arrays| arrays.first <= first && last <= arrays.last && arrays.home.is_here())?;
     Some(PyHandler { capsule: None, arrays })
 }
 

@@ -61,8 +61,7 @@ impl PyJob {
         deadline: Option<f64>,
     ) -> PyResult<PyMessenger> {
         let job = Arc::clone(self.job.get()?);
-        let mut options =
-            locked(py, &job).messenger_options().with_spaces(spaces);
+        let mut options = locked(py, &job).messenger_options().with_spaces(spaces);
         if let Some(placement) = placement {
             options = options.with_placement(match placement {
                 "auto" => MessagesPlacement::Auto,
@@ -77,9 +76,8 @@ impl PyJob {
             options = options.with_deadline(seconds(deadline)?);
         }
         let deadline = options.deadline;
-        let messenger = wait(py, move || {
-            job.lock().unwrap_or_else(PoisonError::into_inner).messenger_with(options)
-        })?;
+        let messenger =
+            wait(py, move || job.lock().unwrap_or_else(PoisonError::into_inner).messenger_with(options))?;
         Ok(PyMessenger::new(messenger.map_err(raise)?, deadline))
     }
 

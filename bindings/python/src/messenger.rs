@@ -190,7 +190,9 @@ impl PyMessenger {
                 Err(error) => Some(Err(raise(error))),
             }
         })??;
-        said.ok_or_else(|| raised("DeadlineError", format!("after {deadline:?} not all ranks have come {what}")))
+        said.ok_or_else(|| {
+            raised("DeadlineError", format!("after {deadline:?} not all ranks have come {what}"))
+        })
     }
 }
 

@@ -155,11 +155,7 @@ impl PyRegion {
         self.len
     }
 
-    unsafe fn __getbuffer__(
-        slf: Bound<'_, Self>,
-        view: *mut ffi::Py_buffer,
-        flags: c_int,
-    ) -> PyResult<()> {
+    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
         let this = slf.get();
         let place = (this.start as *mut u8, this.len);
         // SAFETY: the interpreter's own view; the region is mapped as long as this object, which nothing moves or shortens.
@@ -242,7 +238,13 @@ impl PyRegion {
     }
 
     /// Copies bytes of this process into it, or raises what plain access would end the process for.
-    fn try_write(&self, py: Python<'_>, start: usize, from: &Bound<'_, PyAny>, deadline: f64) -> PyResult<()> {
+    fn try_write(
+        &self,
+        py: Python<'_>,
+        start: usize,
+        from: &Bound<'_, PyAny>,
+        deadline: f64,
+    ) -> PyResult<()> {
         let (held, from, deadline) = (self.lock()?, Loan::read(from)?, seconds(deadline)?);
         wait(py, move || read(&held).mapping().try_write(start, from.bytes(), deadline))?.map_err(raise)
     }

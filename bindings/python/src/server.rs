@@ -48,7 +48,8 @@ pub(crate) fn find(
     agent: Option<&str>,
     program: Option<PathBuf>,
 ) -> PyResult<Outboard> {
-    let parse = |text: &str| text.parse::<Address>().map_err(|error| crate::errors::bad_value(error.to_string()));
+    let parse =
+        |text: &str| text.parse::<Address>().map_err(|error| crate::errors::bad_value(error.to_string()));
     let mut outboard = py.detach(Outboard::find).map_err(raise)?.with_name("python");
     if let Some(server) = server {
         // The agent of the settings may not know it.
@@ -103,7 +104,10 @@ fn start(program: PathBuf) -> PyResult<Address> {
             return Ok(address);
         }
         if let Some(words) = end.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            return Err(raised("OpenError", format!("the memory server of this process did not start: {words}")));
+            return Err(raised(
+                "OpenError",
+                format!("the memory server of this process did not start: {words}"),
+            ));
         }
         if began.elapsed() > START {
             let text = format!("the memory server of this process does not listen after {START:?}");

@@ -136,12 +136,7 @@ impl PyTree {
         Ok((Received::of_words(&batch.values), Received::new(batch.found)))
     }
 
-    fn put_many(
-        &self,
-        py: Python<'_>,
-        keys: &Bound<'_, PyAny>,
-        values: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
+    fn put_many(&self, py: Python<'_>, keys: &Bound<'_, PyAny>, values: &Bound<'_, PyAny>) -> PyResult<()> {
         let (keys, values) = (words(&Loan::read(keys)?), words(&Loan::read(values)?));
         let mut open = locked(py, self.open.get()?);
         let mut batch = Inserts { inserter: &mut open.inserter, keys: &keys, values: &values };
@@ -151,7 +146,9 @@ impl PyTree {
     /// So many pairs from a key on, in order.
     fn scan(&self, py: Python<'_>, from: u64, count: usize) -> PyResult<(Received, Received)> {
         let open = self.open.get()?;
-        let pairs = py.detach(|| open.lock().unwrap_or_else(PoisonError::into_inner).reader.scan(from, count)).map_err(raise)?;
+        let pairs = py
+            .detach(|| open.lock().unwrap_or_else(PoisonError::into_inner).reader.scan(from, count))
+            .map_err(raise)?;
         let (keys, values): (Vec<u64>, Vec<u64>) = pairs.into_iter().unzip();
         Ok((Received::of_words(&keys), Received::of_words(&values)))
     }

@@ -48,10 +48,7 @@ pub(crate) fn wait<T: Send + 'static>(
 
 /// Turns `step` again and again without the interpreter's lock until it says something, and looks for signals meanwhile. A step must
 /// not take long.
-pub(crate) fn until<T: Send>(
-    py: Python<'_>,
-    mut step: impl FnMut() -> Option<T> + Send,
-) -> PyResult<T> {
+pub(crate) fn until<T: Send>(py: Python<'_>, mut step: impl FnMut() -> Option<T> + Send) -> PyResult<T> {
     loop {
         let said = py.detach(|| {
             let began = std::time::Instant::now();
