@@ -16,6 +16,7 @@ mod harness;
 mod link;
 mod paging;
 mod pair;
+mod python;
 mod raw;
 mod routing;
 mod writing;
@@ -57,6 +58,7 @@ pub fn run(name: &str, options: &BenchOptions) -> Result<BenchReport, BenchError
         "ebpf" => ebpf::run(options),
         "writing" => writing::run(options),
         "calling" => calling::run(options),
+        "python" => python::run(options),
         "steering" => calling::run_steering(options),
         _ => Err(BenchError::Unknown { name: name.to_owned() }),
     }

@@ -9,7 +9,7 @@ use crate::Effort;
 /// The benchmarks there are.
 pub const BENCHMARKS: &[&str] = &[
     "link", "daemon", "paging", "far", "graph", "routing", "ebpf", "writing", "calling", "steering",
-    "cluster",
+    "cluster", "python",
 ];
 
 /// Measure, always beside a yardstick in the same run
@@ -34,7 +34,8 @@ pub const BENCHMARKS: &[&str] = &[
   outboard bench steering            of it, whether calls leave a site whose core is taken
   outboard bench writing             does choosing the path of each remote write pay
   outboard bench writing --quick     the same figures with fewer writes, and fewer scaled models
-  outboard bench cluster             what encryption and libfabric cost between machines")]
+  outboard bench cluster             what encryption and libfabric cost between machines
+  outboard bench python --quick      the Python package beside Rust and numpy.memmap; OUTBOARD_PYTHON names an interpreter")]
 pub struct BenchArgs {
     /// What to measure
     #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(BENCHMARKS))]
