@@ -17,6 +17,7 @@ mod link;
 mod paging;
 mod pair;
 mod protection;
+mod python;
 mod raw;
 mod routing;
 mod writing;
@@ -59,6 +60,7 @@ pub fn run(name: &str, options: &BenchOptions) -> Result<BenchReport, BenchError
         "ebpf" => ebpf::run(options),
         "writing" => writing::run(options),
         "calling" => calling::run(options),
+        "python" => python::run(options),
         "steering" => calling::run_steering(options),
         _ => Err(BenchError::Unknown { name: name.to_owned() }),
     }

@@ -16,6 +16,7 @@ const PACKAGES: &[(&[&str], &str)] = &[
     (&["openmpi-bin"], "ranks are not started by mpirun"),
     (&["libfabric1", "libfabric-dev"], "links over libfabric are not tried"),
     (&["valgrind"], "programs in C are not run under valgrind"),
+    (&["python3-venv"], "the Python package is not tried"),
     (&["iproute2"], "nothing is tried on several nodes"),
     (
         &[

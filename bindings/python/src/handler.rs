@@ -141,10 +141,10 @@ impl Arrays {
             return unsafe { (self.near.realloc)(self.near.context, block, bytes) };
         }
         if far && self.wants(bytes) {
-            return self.stretch(block, bytes);
+            return self.lengthen(block, bytes);
         }
-        // SAFETY: NumPy's own handler takes any length.
         let new = if far {
+            // SAFETY: NumPy's own handler takes any length.
             unsafe { (self.near.malloc)(self.near.context, bytes) }
         } else {
             self.take(bytes, false)
@@ -158,8 +158,8 @@ impl Arrays {
         new
     }
 
-    /// A far block that stays far.
-    fn stretch(&self, block: *mut c_void, bytes: usize) -> *mut c_void {
+    /// Makes a far block longer or shorter, which stays far.
+    fn lengthen(&self, block: *mut c_void, bytes: usize) -> *mut c_void {
         let old = self.blocks().get(&(block as usize)).copied();
         let (Some(old), Ok(new), Ok(arena), Some(place)) =
             (old, Layout::from_size_align(bytes, ALIGN), self.arena.get(), NonNull::new(block.cast()))

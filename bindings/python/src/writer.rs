@@ -54,7 +54,7 @@ impl Targets {
     /// Looks for writes that have ended. Returns whether all have, or how one failed.
     fn look(&mut self) -> Option<Result<(), WriteError>> {
         while self.begun > 0 {
-            let Some(ended) = self.writer.wait(GLANCE) else { return None };
+            let ended = self.writer.wait(GLANCE)?;
             self.begun -= 1;
             if let Err(error) = ended.result {
                 return Some(Err(error));

@@ -6,11 +6,15 @@ import doctest
 import importlib
 import inspect
 import re
+import subprocess
+import sys
 from importlib import resources
+from pathlib import Path
 
 import pytest
 
 import outboard
+from conftest import PATIENCE
 from outboard import _native
 
 MODULES = ["", "._arrow", "._context", "._far", "._functions", "._job", "._memory", "._npy", "._place", "._reference", "._sizes", "._tables"]
@@ -45,3 +49,14 @@ def test_the_stub_has_what_the_library_has():
             for part in vars(found):
                 if not part.startswith("__"):
                     assert re.search(rf"def {part}\(", body), f"{name}.{part}"
+
+
+def test_the_programs_of_the_guide_run(tmp_path):
+    guide = Path(__file__).resolve().parents[3] / "docs/python.md"
+    programs = re.findall(r"```python\n(.*?)```", guide.read_text(), re.DOTALL)
+    assert len(programs) >= 4
+    for number, program in enumerate(programs):
+        file = tmp_path / f"program_{number}.py"
+        file.write_text(program)
+        done = subprocess.run([sys.executable, file], capture_output=True, text=True, timeout=PATIENCE, cwd=tmp_path)
+        assert done.returncode == 0 and done.stdout, f"{program}\n{done.stderr}"

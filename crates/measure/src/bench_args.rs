@@ -20,6 +20,7 @@ pub const BENCHMARKS: &[&str] = &[
     "steering",
     "cluster",
     "protection",
+    "python",
 ];
 
 /// Measure, always beside a yardstick in the same run
@@ -45,7 +46,8 @@ pub const BENCHMARKS: &[&str] = &[
   outboard bench writing             does choosing the path of each remote write pay
   outboard bench writing --quick     the same figures with fewer writes, and fewer scaled models
   outboard bench protection          how soon a killed server is back, and what it costs to keep regions
-  outboard bench cluster             what encryption and libfabric cost between machines")]
+  outboard bench cluster             what encryption and libfabric cost between machines
+  outboard bench python --quick      the Python package beside Rust and numpy.memmap; OUTBOARD_PYTHON names an interpreter")]
 pub struct BenchArgs {
     /// What to measure
     #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(BENCHMARKS))]

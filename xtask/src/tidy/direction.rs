@@ -95,6 +95,8 @@ const RULES: &[(&str, &[&str])] = &[
     ("crates/launch", &["crates/child", "crates/limits"]),
     // The papers' applications use the public library and each other's formats.
     ("apps/*", &["crates/outboard", "apps/*"]),
+    // For programs in Python: the public library, and the tables that are made of it.
+    ("bindings/python", &["crates/outboard", "apps/btree", "apps/kv"]),
     (
         "crates/cli",
         &[

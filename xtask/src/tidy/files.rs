@@ -21,6 +21,7 @@ const TOP_LEVEL: &[&str] = &[
     "SECURITY.md",
     "apps",
     "bench",
+    "bindings",
     "clippy.toml",
     "crates",
     "docs",
@@ -31,9 +32,12 @@ const TOP_LEVEL: &[&str] = &[
 ];
 
 /// What a file below the top level may be. `txt` holds the inputs that proptest found, `c`, `h` and `o` are eBPF
-/// functions, what they include and what clang made of them, `c`, `cpp`, `h` and `map` programs in C and C++ and their library, `service` and `rules` are for systemd and udev.
-const EXTENSIONS: &[&str] =
-    &["rs", "sh", "toml", "md", "svg", "png", "txt", "c", "cpp", "h", "map", "o", "service", "rules"];
+/// functions, what they include and what clang made of them, `c`, `cpp`, `h` and `map` programs in C and C++ and their library,
+/// `service` and `rules` are for systemd and udev, `py`, `pyi` and `typed` for Python.
+const EXTENSIONS: &[&str] = &[
+    "rs", "sh", "toml", "md", "svg", "png", "txt", "c", "cpp", "h", "map", "o", "service", "rules", "py", "pyi",
+    "typed",
+];
 const EXACT: &[&str] = &[".ci/run"];
 
 const LEN_MIB_MAX: u64 = 1;

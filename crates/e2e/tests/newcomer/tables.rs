@@ -13,6 +13,8 @@ pub(crate) const NOT_RUN: &[(&str, &str)] = &[
     ("srun ", "there is no Slurm"),
     ("ofi:", "there is no fabric"),
     ("tcp:[2001:db8::1]", "not every machine has IPv6"),
+    ("pip install", "the tests of the Python package install it, and nothing can be fetched here"),
+    ("bench python", "an interpreter that has the package is not there"),
     ("cargo new", "a package of one's own is built anew, with all that it depends on"),
     ("mine/", "the same"),
     (

@@ -302,3 +302,36 @@ fn freeing_ends_when_the_server_is_gone() {
     drop((arena, losses, far));
     place.assert_nothing_left();
 }
+
+/// A thread that gives blocks back discards them, and nothing is saved meanwhile: a fault of another thread that finds no room then has
+/// to be answered when there is some again, also where no thread asks for anything more.
+#[test]
+fn threads_that_wait_for_room_go_on_when_others_have_given_theirs_back() {
+    const BLOCK: usize = SEATS * CHUNK;
+    const ROUNDS: usize = 300;
+    let place = Place::new();
+    let daemon = Daemon::memory(&place, &place.socket(), &[]);
+    let far = connect(&options(daemon.local(), CHUNK, BLOCK));
+    let arena = far.arena(64 << 20, &region()).unwrap();
+    let (ended, ends) = std::sync::mpsc::channel();
+    let threads: Vec<_> = (0..2u8)
+        .map(|pattern| {
+            let (arena, ended) = (arena.clone(), ended.clone());
+            thread::spawn(move || {
+                let layout = Layout::from_size_align(BLOCK, 64).unwrap();
+                for _ in 0..ROUNDS {
+                    let held = Held { start: arena.alloc(layout).unwrap(), layout, pattern };
+                    held.fill();
+                    held.check(usize::MAX);
+                    // SAFETY: taken above for this layout, and used no more.
+                    unsafe { arena.dealloc(held.start, layout) };
+                }
+                ended.send(()).unwrap();
+            })
+        })
+        .collect();
+    for _ in &threads {
+        ends.recv_timeout(PATIENCE).expect("both threads go on");
+    }
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}

@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use outboard_driver::paging::{PagedRegion, ProcessPages, Remaining};
+use outboard_driver::paging::{PagedRegion, Remaining};
 
 use super::memory::Shared;
 use super::parts::Part;
@@ -19,20 +19,23 @@ const TRIES: u32 = 100;
 
 /// Write-backs of a region that wait, until this is dropped.
 struct Hold<'a> {
-    pages: &'a ProcessPages,
+    shared: &'a Shared,
     region: &'a Arc<PagedRegion>,
 }
 
 impl<'a> Hold<'a> {
-    fn new(pages: &'a ProcessPages, region: &'a Arc<PagedRegion>) -> Self {
-        pages.begin_discard(region);
-        Self { pages, region }
+    fn new(shared: &'a Shared, region: &'a Arc<PagedRegion>) -> Self {
+        shared.pages.begin_discard(region);
+        Self { shared, region }
     }
 }
 
 impl Drop for Hold<'_> {
     fn drop(&mut self) {
-        self.pages.end_discard(self.region);
+        self.shared.pages.end_discard(self.region);
+        // Faults of other threads may wait for places that chunks had which could not be saved, or that were given up: no answer
+        // of a server tells the fault threads of them.
+        self.shared.threads.look();
     }
 }
 
@@ -101,7 +104,7 @@ impl FarMapping {
     /// As for [`discard_unused`](Self::discard_unused).
     unsafe fn discard_chunks(&self, part: usize, chunks: &Range<u32>) -> Result<(), FarError> {
         let (shared, region) = (self.shared(), &self.regions()[part]);
-        let hold = Hold::new(&shared.pages, region);
+        let hold = Hold::new(shared, region);
         let patience = shared.pages.config().grace + shared.deadline;
         let deadline = Instant::now() + patience;
         let (server, name) = (&shared.servers[region.spec().at], self.name().to_owned());

@@ -3,9 +3,9 @@
 use outboard_driver::paging::PageProtection;
 use outboard_wire::Rights;
 
+use super::FarError;
 use super::mapping::FarMapping;
 use super::parts::part_name;
-use super::FarError;
 
 impl FarMapping {
     /// Ends writing: what was written is flushed, and from then on all who [open](super::FarMemory::open) the object by its name may read
