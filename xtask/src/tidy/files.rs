@@ -35,8 +35,8 @@ const TOP_LEVEL: &[&str] = &[
 /// functions, what they include and what clang made of them, `c`, `cpp`, `h` and `map` programs in C and C++ and their library,
 /// `service` and `rules` are for systemd and udev, `py`, `pyi` and `typed` for Python.
 const EXTENSIONS: &[&str] = &[
-    "rs", "sh", "toml", "md", "svg", "png", "txt", "c", "cpp", "h", "map", "o", "service", "rules", "py", "pyi",
-    "typed",
+    "rs", "sh", "toml", "md", "svg", "png", "txt", "c", "cpp", "h", "map", "o", "service", "rules", "py",
+    "pyi", "typed",
 ];
 const EXACT: &[&str] = &[".ci/run"];
 

@@ -5,7 +5,7 @@ mod mixture;
 
 use std::net::TcpListener;
 
-use outboard::{Address, AskError, Memory};
+use outboard::{AccessError, Address, AskError, Memory};
 use outboard_e2e::{Daemon, Place, connect_memory, run_outboard};
 use outboard_wire::{Rights, Role};
 
@@ -89,7 +89,7 @@ fn a_region_with_a_name_is_there_again_with_all_that_it_had() {
         assert_eq!(&bytes[..4], b"last");
         assert_eq!(memory.fetch_add(&count, 8, 1).unwrap(), 7);
         let gone = memory.read(&unnamed, 0, &mut bytes).unwrap_err();
-        assert!(matches!(gone, AskError::NotOpen), "{gone}");
+        assert!(matches!(gone, AskError::Access(AccessError::NotOpen)), "{gone}");
         // What counts against the capacity is what was written of the sparse region, and all of the others.
         assert_eq!(server.number("used_bytes"), (1 << 20) + 4096 + (1 << 16));
         listed.retain(|region| region.name.is_some());

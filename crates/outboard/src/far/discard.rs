@@ -118,8 +118,7 @@ impl FarMapping {
         }
         // What the server never had is not asked for, so it may be away.
         let is_blank = shared.pages.are_blank(region, chunks);
-        let asked =
-            if is_blank { Ok(()) } else { shared.discard_at_server(self.part(part), region, chunks) };
+        let asked = if is_blank { Ok(()) } else { shared.discard_at_server(self.part(part), region, chunks) };
         if let Err(error) = asked {
             // Whether it was done is not known, or whether it will be.
             std::mem::forget(hold);
