@@ -45,6 +45,8 @@ const ALONE: u32 = u32::MAX;
 const FIRST: usize = 64;
 const PARTS: usize = 24;
 
+const _: () = assert!(size_of::<usize>() == 8, "a handle has room for two numbers of 32 bits");
+
 static TABLE: [OnceLock<Box<[Slot]>>; PARTS] = [const { OnceLock::new() }; PARTS];
 static FREE: Mutex<Free> = Mutex::new(Free { slots: Vec::new(), next: 0 });
 
@@ -110,7 +112,8 @@ pub(crate) fn open<H: Handle>(object: H::Object) -> Result<*mut H, Failure> {
     let slot = made_slot(index).ok_or_else(full)?;
     free.next = free.next.max(index + 1);
     drop(free);
-    // SAFETY: no call has this slot: it has no generation that a handle could have, and no other call of `open` was given it.
+    // SAFETY: no call looks at the object: the slot has no generation that an open handle could have, a call with one that was closed
+    // looks at the generation first, and no other call of `open` was given this slot.
     unsafe { *slot.object.get() = Some(Object { kind: H::NAME, it: Box::new(object) }) };
     slot.forks.store(FORKS.load(Ordering::Relaxed), Ordering::Relaxed);
     let generation = slot.generation.fetch_add(1, Ordering::Release).wrapping_add(1);
