@@ -45,7 +45,7 @@ pub const BENCHMARKS: &[&str] = &[
   outboard bench steering            of it, whether calls leave a site whose core is taken
   outboard bench writing             does choosing the path of each remote write pay
   outboard bench writing --quick     the same figures with fewer writes, and fewer scaled models
-  outboard bench protection          how soon a killed server is back, and what it costs to keep regions
+  outboard bench protection          how soon a killed server is back with its regions
   outboard bench cluster             what encryption and libfabric cost between machines
   outboard bench python --quick      the Python package beside Rust and numpy.memmap; OUTBOARD_PYTHON names an interpreter")]
 pub struct BenchArgs {

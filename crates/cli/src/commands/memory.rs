@@ -23,7 +23,6 @@ use crate::serve::serve;
   outboard memory --keep /var/lib/outboard             named regions outlive the server
   outboard memory list                                 the regions of a running server
   outboard memory reserve table --size 1GiB            a region that stays
-  outboard memory save table table.region              into a file
   outboard memory free table                           and goes
   outboard memory --print-config                       every setting, and where it came from"
 )]

@@ -144,6 +144,38 @@ fn a_process_that_leased_a_region_has_it_when_the_server_comes_back() {
     kept.end();
 }
 
+/// It may be in the middle of a store, which no server could refuse. One that is reached by a link is refused.
+#[test]
+fn a_process_that_has_mapped_a_region_keeps_it_as_long_as_it_lives() {
+    let kept = Kept::new();
+    for by_tcp in [false, true] {
+        let server = kept.start(&[]);
+        let mut memory = connect_memory(&kept.door(by_tcp));
+        let table = memory.reserve(4096, Some("table")).unwrap();
+        server.process.kill();
+        let mut server = kept.start(&["--linger", "50ms"]);
+        let mut other = connect_memory_as("other", &kept.door(by_tcp));
+        other.list().unwrap();
+        server.await_number("clients_awaited", 0);
+        let opened = other.open("table", Rights::READ.and(Rights::WRITE));
+        is_lost(&mut memory);
+        let written = memory.write(&table, 0, b"late");
+        if by_tcp {
+            let refused = written.unwrap_err();
+            assert!(matches!(refused, AskError::NotOpen), "{refused}");
+            other.free(opened.unwrap()).unwrap();
+        } else {
+            let refused = opened.unwrap_err().to_string();
+            assert!(refused.contains("lives and may still write to it"), "{refused}");
+            written.unwrap();
+            memory.free(table).unwrap();
+        }
+        drop((memory, other));
+        server.end();
+    }
+    kept.end();
+}
+
 fn connect_memory_as(name: &str, at: &Address) -> Memory {
     let identity = outboard_link::Identity::new(Role::Application, name);
     let outboard = outboard::Outboard::at(at.clone()).with_identity(identity);

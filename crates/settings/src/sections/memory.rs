@@ -26,9 +26,7 @@ section! {
         /// A process that may connect can load any file below it that the server's user may read, and have any that it
         /// may write replaced (`sync`) by what they wrote: to protect files, give that user no right to write.
         pub data_dir: Option<PathBuf> = None,
-        /// The folder in which named regions are kept, so that they are there when the server comes back after a crash or a
-        /// restart; none means that they end with the server. It is made if it is not there, belongs to one server at a
-        /// time, and only the server's user may enter it: what is in it is in files of as many bytes as regions have.
+        /// The folder in which named regions are kept for the server's next start; none means that they end with it.
         pub keep: Option<PathBuf> = None,
         /// When what is kept is brought to the disk, which matters when the machine crashes: always is before anything is
         /// acknowledged that a server is asked for (what clients store past it: every second), an interval such as 1s
