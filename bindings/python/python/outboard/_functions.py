@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import tempfile
 from collections.abc import Sequence
 from typing import Any
 
@@ -110,6 +108,10 @@ class Caller:
     def compile(self, source: str, entry: str, *, include: Sequence[str | os.PathLike[str]] = (), **how: Any) -> Function:
         """Compiles a function from C by the clang that is at hand, and registers it. Its source includes ``calling.h`` of
         this project, which lies beside it or in a folder of ``include``."""
+        # Few programs need them, and they take long to import.
+        import subprocess
+        import tempfile
+
         clang = next((found for name in ("clang", "clang-19") if (found := shutil.which(name))), None)
         if clang is None:
             raise OutboardError("there is no clang to compile functions with: install one, or register an object")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import weakref
 from dataclasses import dataclass
-from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,9 @@ _servers: weakref.WeakKeyDictionary[_native.Region, tuple[str, ...]] = weakref.W
 
 def remember(region: _native.Region, servers: list[str]) -> None:
     """Keeps where a named region is, and has processes of multiprocessing be given references to it."""
+    # Few programs need it, and it takes long to import.
+    from multiprocessing.reduction import ForkingPickler
+
     _servers[region] = tuple(servers)
     ForkingPickler.register(np.ndarray, _reduce)
 

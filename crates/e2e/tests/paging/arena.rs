@@ -307,22 +307,25 @@ fn freeing_ends_when_the_server_is_gone() {
 /// to be answered when there is some again, also where no thread asks for anything more.
 #[test]
 fn threads_that_wait_for_room_go_on_when_others_have_given_theirs_back() {
-    const BLOCK: usize = SEATS * CHUNK;
-    const ROUNDS: usize = 300;
+    const WIDE: usize = 64 << 10;
+    const BLOCK: usize = 61 * WIDE + 100;
+    const ROUNDS: usize = 40;
     let place = Place::new();
     let daemon = Daemon::memory(&place, &place.socket(), &[]);
-    let far = connect(&options(daemon.local(), CHUNK, BLOCK));
-    let arena = far.arena(64 << 20, &region()).unwrap();
+    let far = connect(&options(daemon.local(), WIDE, 64 * WIDE));
+    let arena = far.arena(1 << 40, &RegionOptions { chunk: WIDE, ..region() }).unwrap();
     let (ended, ends) = std::sync::mpsc::channel();
+    let together = Arc::new(std::sync::Barrier::new(2));
     let threads: Vec<_> = (0..2u8)
         .map(|pattern| {
-            let (arena, ended) = (arena.clone(), ended.clone());
+            let (arena, ended, together) = (arena.clone(), ended.clone(), Arc::clone(&together));
             thread::spawn(move || {
                 let layout = Layout::from_size_align(BLOCK, 64).unwrap();
                 for _ in 0..ROUNDS {
+                    // The thread that is done first does nothing until the other one is.
+                    together.wait();
                     let held = Held { start: arena.alloc(layout).unwrap(), layout, pattern };
                     held.fill();
-                    held.check(usize::MAX);
                     // SAFETY: taken above for this layout, and used no more.
                     unsafe { arena.dealloc(held.start, layout) };
                 }
