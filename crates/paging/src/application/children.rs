@@ -138,7 +138,8 @@ impl<S: PageSpace> Pages<S> {
     /// A child is about to be forked that will see far memory as it is now, all of which is [settled](Self::settle).
     pub fn begin_snapshot(&self) -> SnapshotId {
         let _uninterrupted = self.space.uninterrupted();
-        let regions = self.mapped();
+        let mut regions = self.mapped();
+        regions.sort_unstable_by_key(|region| region.number);
         let mut snapshots = self.children.snapshots();
         let mut here = Vec::new();
         regions.iter().for_each(|region| region.unkept.insert_all());
@@ -151,8 +152,8 @@ impl<S: PageSpace> Pages<S> {
                 here.extend(seats.map(|(_, key, _)| (key.region, key.index)));
             }
             for (number, index) in &here {
-                if let Some(region) = regions.iter().find(|region| region.number == *number) {
-                    region.unkept.remove(*index);
+                if let Ok(at) = regions.binary_search_by_key(number, |region| region.number) {
+                    regions[at].unkept.remove(*index);
                 }
             }
         }
@@ -197,7 +198,7 @@ impl<S: PageSpace> Pages<S> {
 
     /// Whether a changed chunk may be written back. If a snapshot needs what it would replace, a copy is asked for.
     pub(super) fn may_be_replaced(&self, region: &Arc<PagedRegion>, index: u32) -> bool {
-        if self.children.is_still() && !mutant("paging.saved-while-it-forks") {
+        if self.children.is_still() {
             return false;
         }
         if !self.is_unkept(region, index) || mutant("paging.replaced-without-a-copy") {

@@ -190,7 +190,11 @@ impl Application {
             self.far.compare(object, &stored);
         }
         let state = &self.far.objects[object];
-        if !state.is_leaving || self.walkers.waits_in(state.parts[0].addresses()) {
+        // A thread that maps an object waits until the process has forked.
+        if !state.is_leaving
+            || self.forks.are_under_way()
+            || self.walkers.waits_in(state.parts[0].addresses())
+        {
             return;
         }
         if state.parts.iter().any(|part| part.is_lost()) {

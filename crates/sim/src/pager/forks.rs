@@ -31,11 +31,22 @@ struct Child {
     until: Time,
 }
 
+/// How far the application is with a fork.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// It does not fork.
+    None,
+    /// It waits for what is on its way to a server.
+    Settling,
+    /// Other handlers have their turn, and other threads go on.
+    Settled,
+}
+
 /// The forks of the application.
 pub(super) struct Forks {
     random: Rng,
-    /// It is about to fork.
-    is_settling: bool,
+    /// How far it is with a fork.
+    step: Step,
     children: Vec<Child>,
     asked: VecDeque<Asked>,
     /// By snapshot, region and chunk.
@@ -45,25 +56,35 @@ pub(super) struct Forks {
 impl Forks {
     pub(super) fn new(random: Rng) -> Self {
         let (children, asked) = (Vec::new(), VecDeque::new());
-        Self { random, is_settling: false, children, asked, copies: BTreeMap::new() }
+        Self { random, step: Step::None, children, asked, copies: BTreeMap::new() }
+    }
+
+    /// Whether the process is about to fork.
+    pub(super) fn are_under_way(&self) -> bool {
+        self.step != Step::None
     }
 
     /// Goes on with forks and children. New ones begin while `may_begin`.
     pub(super) fn go_on(&mut self, now: Time, far: &Far, may_begin: bool) {
         self.make_copies(far);
-        if self.is_settling {
-            if far.pages.settle() == 0 {
+        match self.step {
+            Step::None if may_begin && self.children.len() < CHILDREN_MAX && self.random.u8(..16) == 0 => {
+                far.pages.begin_fork();
+                self.step = Step::Settling;
+            }
+            Step::None => {}
+            Step::Settling if far.pages.settle() == 0 => self.step = Step::Settled,
+            // Now and then it has no more patience.
+            Step::Settling if may_begin => {}
+            Step::Settled if may_begin => {
                 self.fork(now, far);
                 far.pages.end_fork();
-                self.is_settling = false;
-            } else if !may_begin {
-                // It has no more patience.
-                far.pages.end_fork();
-                self.is_settling = false;
+                self.step = Step::None;
             }
-        } else if may_begin && self.children.len() < CHILDREN_MAX && self.random.u8(..16) == 0 {
-            far.pages.begin_fork();
-            self.is_settling = true;
+            Step::Settling | Step::Settled => {
+                far.pages.end_fork();
+                self.step = Step::None;
+            }
         }
         for at in (0..self.children.len()).rev() {
             self.look(at, far);

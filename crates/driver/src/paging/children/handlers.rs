@@ -206,10 +206,17 @@ impl Prepared {
     }
 }
 
+/// A fork under way.
+struct Forking {
+    prepared: Vec<Prepared>,
+    /// Until the child has taken over its far memory a handler that touched it would read zeros.
+    uninterrupted: Uninterrupted,
+}
+
 /// All far memory that takes part in forks.
 static ALL: Mutex<Vec<Arc<Forks>>> = Mutex::new(Vec::new());
 /// The work of the handler before the fork for those after it.
-static PREPARED: AtomicPtr<Vec<Prepared>> = AtomicPtr::new(ptr::null_mut());
+static PREPARED: AtomicPtr<Forking> = AtomicPtr::new(ptr::null_mut());
 /// Held by the thread that forks, in the child too.
 static FORKING: ForkLock = ForkLock(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
 
@@ -251,31 +258,37 @@ fn install() -> Result<(), Errno> {
 }
 
 extern "C" fn before() {
-    let _uninterrupted = Uninterrupted::new();
+    let uninterrupted = Uninterrupted::new();
     FORKING.lock();
     let all: Vec<_> = all().iter().filter(|forks| forks.is_of_this_process()).cloned().collect();
-    let prepared: Vec<_> = all.iter().filter_map(Forks::prepare).collect();
-    PREPARED.store(Box::into_raw(Box::new(prepared)), Ordering::Release);
+    let prepared = all.iter().filter_map(Forks::prepare).collect();
+    let forking = Box::new(Forking { prepared, uninterrupted });
+    PREPARED.store(Box::into_raw(forking), Ordering::Release);
 }
 
 extern "C" fn in_parent() {
-    let _uninterrupted = Uninterrupted::new();
-    let prepared = PREPARED.swap(ptr::null_mut(), Ordering::AcqRel);
-    if !prepared.is_null() {
-        // SAFETY: made by `before` in this thread, and taken once.
-        unsafe { Box::from_raw(prepared) }.into_iter().for_each(Prepared::after);
+    let forking = PREPARED.swap(ptr::null_mut(), Ordering::AcqRel);
+    if forking.is_null() {
+        return;
     }
+    // SAFETY: made by `before` in this thread, and taken once.
+    let Forking { prepared, uninterrupted } = *unsafe { Box::from_raw(forking) };
+    prepared.into_iter().for_each(Prepared::after);
     FORKING.unlock();
+    drop(uninterrupted);
 }
 
 /// Allocates nothing, and takes no lock that another thread of the parent may have held.
 extern "C" fn in_child() {
-    let _uninterrupted = Uninterrupted::new();
-    let prepared = PREPARED.swap(ptr::null_mut(), Ordering::AcqRel);
-    if !prepared.is_null() {
-        // Things that the parent has made stay as they are: to drop it would be about the parent's threads.
-        // SAFETY: made by `before`, and never freed in this process.
-        unsafe { &*prepared }.iter().for_each(|prepared| entry::enter(&prepared.plan));
+    let forking = PREPARED.swap(ptr::null_mut(), Ordering::AcqRel);
+    if forking.is_null() {
+        return;
     }
+    // All that the parent has made stays as it is: to drop it would be about the parent's threads.
+    // SAFETY: made by `before`, and never freed in this process.
+    let forking = unsafe { &*forking };
+    forking.prepared.iter().for_each(|prepared| entry::enter(&prepared.plan));
     FORKING.unlock();
+    // SAFETY: it is read once in this process, where no other code knows of it.
+    drop(unsafe { ptr::read(&raw const forking.uninterrupted) });
 }

@@ -170,6 +170,7 @@ impl FarArena {
     /// Discards all chunks that have no blocks, here and at the memory server, which it waits for. They take no memory then. This
     /// happens by itself when an eighth of the buffer is full of such chunks.
     pub fn trim(&self) -> Result<(), FarError> {
+        self.shared.mapping.shared().check_here(self.shared.mapping.name())?;
         for packs in &self.shared.packs {
             let mut packs = lock(packs);
             if let Some(chunks) = packs.give_up_empty() {
@@ -274,7 +275,8 @@ impl Arena {
     }
 
     fn give(&self, start: NonNull<u8>, layout: Layout) {
-        if layout.size() == 0 {
+        // In a child that was forked another thread may have the locks for ever, and the arena is the parent's.
+        if layout.size() == 0 || !self.mapping.shared().is_here() {
             return;
         }
         let offset = (start.as_ptr() as usize - self.mapping.as_ptr().as_ptr() as usize) as u64;
@@ -331,7 +333,11 @@ impl Arena {
     }
 
     fn resize_in_place(&self, start: NonNull<u8>, old: Layout, new: Layout) -> bool {
-        if !start.as_ptr().addr().is_multiple_of(new.align()) || old.size() == 0 || new.size() == 0 {
+        let has_bytes = old.size() > 0 && new.size() > 0;
+        if !start.as_ptr().addr().is_multiple_of(new.align())
+            || !has_bytes
+            || !self.mapping.shared().is_here()
+        {
             return false;
         }
         let numbers = [old, new].map(|layout| sizes::number_of(layout, self.chunk));
