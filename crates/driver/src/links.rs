@@ -65,9 +65,8 @@ pub(crate) struct Links {
     pub(crate) shm: Roster<ShmLink>,
     pub(crate) tcp: Roster<TcpLink>,
     pub(crate) ofi: Roster<OfiLink>,
-    pub(crate) slow_shm: Roster<Shaped<ShmLink>>,
-    pub(crate) slow_tcp: Roster<Shaped<TcpLink>>,
-    pub(crate) slow_ofi: Roster<Shaped<OfiLink>>,
+    /// Slowed down, of any kind: finding that out is nothing beside what they wait for, and the loops are compiled once for them.
+    pub(crate) slow: Roster<Shaped<AnyLink>>,
     /// Of those that rest.
     pub(crate) alarms: Alarms,
 }
@@ -89,15 +88,7 @@ macro_rules! for_each_kind {
             $body
         }
         {
-            let $held = &mut links.slow_shm;
-            $body
-        }
-        {
-            let $held = &mut links.slow_tcp;
-            $body
-        }
-        {
-            let $held = &mut links.slow_ofi;
+            let $held = &mut links.slow;
             $body
         }
     }};
@@ -120,23 +111,19 @@ impl Links {
             (AnyLink::Shm(link), None) => hold(&mut self.shm, known, *link),
             (AnyLink::Tcp(link), None) => hold(&mut self.tcp, known, *link),
             (AnyLink::Ofi(link), None) => hold(&mut self.ofi, known, *link),
-            (AnyLink::Shm(link), Some(wire)) => hold(&mut self.slow_shm, known, Shaped::new(*link, wire)?),
-            (AnyLink::Tcp(link), Some(wire)) => hold(&mut self.slow_tcp, known, Shaped::new(*link, wire)?),
-            (AnyLink::Ofi(link), Some(wire)) => hold(&mut self.slow_ofi, known, Shaped::new(*link, wire)?),
+            (link, Some(wire)) => hold(&mut self.slow, known, Shaped::new(link, wire)?),
         }
         Ok(())
     }
 
     /// Whether looking for work costs nothing but time.
     pub(crate) fn can_spin(&self) -> bool {
-        let is_slowed = !self.slow_shm.is_empty() || !self.slow_tcp.is_empty() || !self.slow_ofi.is_empty();
-        !self.shm.is_empty() || is_slowed
+        !self.shm.is_empty() || !self.slow.is_empty()
     }
 
     /// How many there are.
     pub(crate) fn count(&self) -> usize {
-        let slow = self.slow_shm.count() + self.slow_tcp.count() + self.slow_ofi.count();
-        self.shm.count() + self.tcp.count() + self.ofi.count() + slow
+        self.shm.count() + self.tcp.count() + self.ofi.count() + self.slow.count()
     }
 
     /// Whether one look at all descriptors costs less than a look at each link that is awake, or finds more.

@@ -3,16 +3,17 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use outboard_wire::{FrameHead, Time};
+use outboard_wire::{FrameHead, Grant, Rights, Time};
 
 use crate::connecting::Connecting;
-use crate::memory::WindowMut;
+use crate::memory::{Buffer, Mapping, Window, WindowMut};
 use crate::ofi::{self, OfiLink};
 use crate::shm::{self, ShmLink};
 use crate::tcp::{self, TcpLink};
 use crate::{
-    Address, Capabilities, ConnectError, Counters, Disposition, Exports, Frame, FrameSendError, Identity,
-    Link, LinkError, Peer, WaitOn,
+    AccessError, Address, Capabilities, Completion, ConnectError, Counters, Disposition, Exports, Frame,
+    FrameSendError, Identity, ImmediateAccess, Link, LinkError, OpenRegion, Peer, RemoteMemory, Token,
+    WaitOn,
 };
 
 /// The settings of links of each kind.
@@ -187,5 +188,76 @@ impl Link for AnyLink {
 
     fn close(&mut self, reason: &str) {
         with_link!(self, link => link.close(reason));
+    }
+}
+
+impl RemoteMemory for AnyLink {
+    fn open(&mut self, grant: &Grant, rights: Rights, token: Token) -> Result<(), AccessError> {
+        with_link!(self, link => link.open(grant, rights, token))
+    }
+
+    fn close_region(&mut self, region: OpenRegion) {
+        with_link!(self, link => link.close_region(region));
+    }
+
+    fn read(
+        &mut self,
+        region: OpenRegion,
+        offset: u64,
+        into: &Buffer,
+        into_offset: usize,
+        len: usize,
+        token: Token,
+    ) -> Result<(), AccessError> {
+        with_link!(self, link => link.read(region, offset, into, into_offset, len, token))
+    }
+
+    fn write(
+        &mut self,
+        region: OpenRegion,
+        offset: u64,
+        data: Window<'_>,
+        token: Token,
+    ) -> Result<(), AccessError> {
+        with_link!(self, link => link.write(region, offset, data, token))
+    }
+
+    fn compare_swap(
+        &mut self,
+        region: OpenRegion,
+        offset: u64,
+        expected: u64,
+        desired: u64,
+        token: Token,
+    ) -> Result<(), AccessError> {
+        with_link!(self, link => link.compare_swap(region, offset, expected, desired, token))
+    }
+
+    fn fetch_add(
+        &mut self,
+        region: OpenRegion,
+        offset: u64,
+        addend: u64,
+        token: Token,
+    ) -> Result<(), AccessError> {
+        with_link!(self, link => link.fetch_add(region, offset, addend, token))
+    }
+
+    fn at_once<T>(
+        &mut self,
+        region: OpenRegion,
+        span: (u64, usize),
+        what: ImmediateAccess,
+        use_it: impl FnOnce(&Mapping) -> T,
+    ) -> Option<Result<T, AccessError>> {
+        with_link!(self, link => link.at_once(region, span, what, use_it))
+    }
+
+    fn mapping(&self, region: OpenRegion) -> Option<Arc<Mapping>> {
+        with_link!(self, link => link.mapping(region))
+    }
+
+    fn completions<F: FnMut(Completion)>(&mut self, sink: F) -> usize {
+        with_link!(self, link => link.completions(sink))
     }
 }
