@@ -24,7 +24,8 @@ class InContext:
     """Enters the context for each test: pytest may run them in contexts of its own."""
 
     def __init__(self) -> None:
-        self.context = outboard.far(buffer="8MiB").arrays(least="4KiB")
+        # Some tests go over arrays of 8 MB across their rows, which in less than that is a page fault for each element.
+        self.context = outboard.far(buffer="32MiB").arrays(least="4KiB")
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item):  # noqa: ANN001, ANN201

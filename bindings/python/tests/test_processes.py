@@ -131,7 +131,7 @@ def total(array):
 
 if __name__ == "__main__":
     far = outboard.far(buffer="4MiB")
-    whole = far.freeze(far.array(np.arange(1_000_000), name="numbers"))
+    whole = far.freeze(far.array(np.arange(1_000_000), name="spawned"))
     context = multiprocessing.get_context("spawn")
     with context.Pool(2) as pool:
         answers = pool.map(total, [whole[:500_000], whole[500_000:], whole[::-1], np.arange(10)])

@@ -213,6 +213,8 @@ class FarMemory:
         >>> squares = far.freeze(far.array(np.arange(1000) ** 2, name="squares"))
         >>> int(squares[30]), squares.flags.writeable
         (900, False)
+        >>> del squares
+        >>> far.free("squares")  # it would outlive this process
         """
         region = named_region_of(array, "freeze")[0]
         if not region.kept:
