@@ -67,9 +67,6 @@ fn remarks(one: &Counts) -> Vec<String> {
     if one.refused > 0 {
         lines.push(format!("{} calls were refused that far memory does not serve (docs/any-program.md)", one.refused));
     }
-    if one.calls_copied > 0 {
-        lines.push(format!("{} system calls were given copies", one.calls_copied));
-    }
     if !one.has_ended {
         lines.push("the program ended at once, so these are the figures of some milliseconds before".to_owned());
     }
@@ -85,7 +82,7 @@ fn object(all: &[Counts], took: Duration, server: &Server) -> Value {
             "faults_joined": one.joined, "faults_parked": one.parked, "chunks_ahead": one.ahead,
             "evictions": one.evicted, "saves": one.saved, "bytes_fetched": one.bytes_fetched,
             "bytes_saved": one.bytes_saved, "plain_mappings": one.plain, "plain_bytes": one.plain_bytes,
-            "refused": one.refused, "files_copied": one.files_copied, "calls_copied": one.calls_copied,
+            "refused": one.refused, "files_copied": one.files_copied,
             "forks": one.forks, "ended_in_order": one.has_ended,
         })
     };
