@@ -52,6 +52,9 @@ const FILES: [(&str, &str, u32); 7] = [
     ("debian/postrm.sh", "DEBIAN/postrm", 0o755),
 ];
 
+/// The library that `outboard far` loads into programs.
+const LIBRARY: &str = "liboutboard_preload.so";
+
 /// Builds and packs.
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<Outcome> {
     if process::find_program(&["dpkg-deb"]).is_none() {
@@ -60,7 +63,8 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<Outcome> {
     let program = if args.debug {
         process::program_of_tests(workspace, BUILDS_OUTBOARD, "outboard")?
     } else {
-        let build = ["build", "--release", "-p", "outboard-cli", "--message-format=json"];
+        let build =
+            ["build", "--release", "-p", "outboard-cli", "-p", "outboard-preload", "--message-format=json"];
         process::program_in(&process::output(process::cargo(workspace, &build))?, "outboard")?
     };
     // A trial is not to be taken for the package.
@@ -111,6 +115,11 @@ fn install_program(program: &Path, root: &Path) -> Result<()> {
     write(&installed, &fs::read(program)?, 0o755)?;
     if process::find_program(&["strip"]).is_some() {
         process::output(word("strip", &["--strip-debug", &installed.display().to_string()]))?;
+    }
+    // A trial is made of what tests have built, and its library may be missing.
+    let library = program.with_file_name(LIBRARY);
+    if library.exists() {
+        write(&root.join("usr/lib/outboard").join(LIBRARY), &fs::read(&library)?, 0o644)?;
     }
     let program = installed.display().to_string();
     let pages = root.join("usr/share/man/man1");

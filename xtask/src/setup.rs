@@ -13,6 +13,10 @@ use crate::workspace::Workspace;
 const PACKAGES: &[(&[&str], &str)] = &[
     (&["clang-19"], "eBPF objects are not compared with their sources"),
     (&["g++"], "fuzzing is not guided by coverage"),
+    (
+        &["gcc", "libc6-dev", "python3-numpy", "sqlite3", "xz-utils", "zstd"],
+        "programs that were not changed are not all tried with far memory",
+    ),
     (&["openmpi-bin"], "ranks are not started by mpirun"),
     (&["libfabric1", "libfabric-dev"], "links over libfabric are not tried"),
     (&["valgrind"], "programs in C are not run under valgrind"),

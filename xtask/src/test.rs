@@ -41,6 +41,8 @@ enum Subject {
     Calling,
     /// Remote writes
     Writing,
+    /// Programs that were not changed, with far memory
+    Preload,
     /// Daemons and the jobs that the program starts
     Daemons,
     /// Daemons that are killed, flooded and crowded

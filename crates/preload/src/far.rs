@@ -6,6 +6,8 @@ use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 
 use outboard::{Advice, FarError, FarMapping, FarMemory, PageProtection};
 
+use crate::heap::Calm;
+
 /// How many bytes a chunk has.
 pub(crate) const CHUNK: usize = 64 << 10;
 /// How many bytes a page has to this library. Systems with larger ones are refused at the start.
@@ -48,11 +50,6 @@ pub(crate) fn part_of(range: &Range<usize>) -> Range<usize> {
 #[inline]
 pub(crate) fn is_ready() -> bool {
     STATE.load(Ordering::Acquire) == READY
-}
-
-/// Whether this is a child that was forked by a process with far memory.
-pub(crate) fn is_forked() -> bool {
-    STATE.load(Ordering::Relaxed) == FORKED
 }
 
 /// Notes that this process is a child of the one that has far memory.
@@ -118,6 +115,8 @@ impl Far {
     ///
     /// Nothing uses them meanwhile.
     pub(crate) unsafe fn discard(&self, range: &Range<usize>) -> Result<(), FarError> {
+        // A handler of a signal that touches far memory may need places of chunks that are being discarded.
+        let _calm = Calm::new();
         // SAFETY: by the contract of this function.
         unsafe { self.mapping.discard_unused(self.span(range)) }
     }

@@ -28,12 +28,12 @@ struct Heap {
 static HEAP: Heap = Heap { blocks: Lock::new(Dlmalloc::new_with_allocator(Kernel)) };
 
 /// While it lives, no signal interrupts this thread.
-struct Calm {
+pub(crate) struct Calm {
     before: u64,
 }
 
 impl Calm {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { before: block_signals() }
     }
 }

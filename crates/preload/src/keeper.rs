@@ -6,6 +6,7 @@ use std::time::Duration;
 use outboard::{BufferSize, FarMemory};
 
 use crate::far::Far;
+use crate::heap::Calm;
 use crate::ledger::{self, Count};
 use crate::malloc;
 
@@ -43,6 +44,8 @@ pub(crate) fn start(far: &'static Far, share: Option<Share>) -> std::io::Result<
             let _ = never.wait_timeout(guard, TURN);
         }
     };
+    // It inherits the mask: handlers of the program's signals run in the program's threads.
+    let _calm = Calm::new();
     let thread = std::thread::Builder::new().name("outboard-keeper".to_owned()).spawn(keep)?;
     drop(thread);
     Ok(())

@@ -54,8 +54,6 @@ pub(crate) enum Count {
     Refused,
     /// How many files were copied into far memory in place of being mapped.
     Copied,
-    /// How many system calls went by a copy, for the kernel could not wait for far memory.
-    Copies,
     /// How many children were forked.
     Forks,
 }

@@ -20,7 +20,6 @@ mod directory;
 mod far;
 mod fork;
 mod heap;
-mod io;
 mod keeper;
 mod ledger;
 mod lock;

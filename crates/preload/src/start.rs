@@ -11,15 +11,12 @@ use crate::far::{self, CHUNK, Far, PAGE};
 use crate::keeper::{self, Share};
 use crate::ledger::{self, Count};
 use crate::settings::{Level, Settings, VARIABLE, leave_environment};
-use crate::{calls, directory, fork, io, malloc, next, origin};
+use crate::{calls, directory, fork, malloc, next, origin};
 
 /// How many bytes of addresses are asked for, the first that the system gives. They cost nothing until they are used.
 const SIZES: [u64; 5] = [2 << 40, 256 << 30, 32 << 30, 8 << 30, 2 << 30];
 /// The least buffer where it is a part of what is used.
 const LEAST: usize = 8 << 20;
-/// Without privilege only blocks of so many bytes are far: what the kernel looks at by itself (locks, streams, stacks of signal
-/// handlers) is shorter.
-const LEAST_UNPRIVILEGED: usize = 128 << 10;
 /// The end of a program that cannot run as it should.
 const FAILED: i32 = 1;
 
@@ -103,14 +100,20 @@ fn begin(settings: &Settings, name: &str) -> Result<(), String> {
     if !far.start().is_multiple_of(CHUNK) {
         return Err(format!("far memory begins at {:#x}, where no chunk does", far.start()));
     }
-    let serves_the_kernel = far.memory.serves_the_kernel();
+    if !far.memory.serves_the_kernel() {
+        return Err(
+            "system calls cannot wait for far memory here, and a program gives them what is not here: run it with the right to open \
+             /dev/userfaultfd, or as “outboard doctor” says; far.faults must not be signal"
+                .to_owned(),
+        );
+    }
     if settings.is_dry_run {
         explain(far, (has_blocks, why), settings);
     }
     if let Some(path) = &settings.ledger {
         ledger::open(path, name);
     }
-    give_out(far, has_blocks, serves_the_kernel, settings.threshold)?;
+    give_out(far, has_blocks, settings.threshold)?;
     ledger::set(Count::Level, 1 + u64::from(has_blocks));
     ledger::set(Count::State, 1);
     keeper::look(far, share);
@@ -122,7 +125,7 @@ fn begin(settings: &Settings, name: &str) -> Result<(), String> {
 }
 
 /// Divides the chunks between the allocator and mappings, of which those are not to be touched until they are mapped.
-fn give_out(far: &Far, has_blocks: bool, serves_the_kernel: bool, threshold: usize) -> Result<(), String> {
+fn give_out(far: &Far, has_blocks: bool, threshold: usize) -> Result<(), String> {
     let all = far.len() / CHUNK;
     let of_blocks = if has_blocks { (all / 2).min(directory::CHUNKS_MAX) } else { 0 };
     let (border, all) = (of_blocks as u32, all as u32);
@@ -131,9 +134,8 @@ fn give_out(far: &Far, has_blocks: bool, serves_the_kernel: bool, threshold: usi
     calls::begin(border..all);
     calls::begin_with(threshold);
     if has_blocks {
-        malloc::begin(0..border, if serves_the_kernel { 0 } else { LEAST_UNPRIVILEGED });
+        malloc::begin(0..border);
     }
-    io::begin(serves_the_kernel);
     Ok(())
 }
 
@@ -209,12 +211,6 @@ fn explain(far: &Far, (has_blocks, why): (bool, &str), settings: &Settings) -> !
         format!("far mappings: anonymous private ones of {} bytes and more", settings.threshold),
         format!("addresses: {} GiB", far.len() >> 30),
     ];
-    if !far.memory.serves_the_kernel() {
-        lines.push(format!(
-            "system calls cannot wait for far memory here (“outboard doctor” says how they can): blocks of fewer than {LEAST_UNPRIVILEGED} \
-             bytes stay here, and calls that read and write are given copies"
-        ));
-    }
     lines.extend(far.memory.explain());
     let text: String = lines.into_iter().map(|line| format!("{line}\n")).collect();
     let _ = rustix::io::write(rustix::stdio::stdout(), text.as_bytes());

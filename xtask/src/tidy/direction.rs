@@ -19,6 +19,8 @@ const RULES: &[(&str, &[&str])] = &[
     // What a link is, for those who use one and those who make one.
     ("crates/contract", &["crates/limits", "crates/wire"]),
     ("crates/link", &["crates/child", "crates/contract", "crates/limits", "crates/wire"]),
+    // It stands between a program and the C library, and uses far memory as any application does.
+    ("crates/preload", &["crates/outboard"]),
     // Certificates are made for links, and by people.
     ("crates/keys", &["crates/link", "crates/wire"]),
     // System calls without an opinion, so that it can be used, tried and measured alike.

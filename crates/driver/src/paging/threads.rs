@@ -182,9 +182,9 @@ impl PagerThreads {
     }
 
     /// Has the server begin a new epoch of a region before it is saved again, and ends the discard that came to nothing.
-    pub fn fence(&self, region: &Arc<PagedRegion>) {
+    pub fn fence(&self, region: &Arc<PagedRegion>, chunks: Range<u32>) {
         let _uninterrupted = Uninterrupted::new();
-        self.workers[0].tell(PagerNote::Fence { region: Arc::clone(region) });
+        self.workers[0].tell(PagerNote::Fence { region: Arc::clone(region), chunks });
     }
 
     /// Has the threads fetch chunks that will be wanted, each a share of them.

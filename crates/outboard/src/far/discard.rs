@@ -17,22 +17,23 @@ const LOOK: Duration = Duration::from_millis(2);
 /// How often a server is asked that has begun another write epoch meanwhile.
 const TRIES: u32 = 100;
 
-/// Write-backs of a region that wait, until this is dropped.
+/// Write-backs of chunks that wait, until this is dropped.
 struct Hold<'a> {
     shared: &'a Shared,
     region: &'a Arc<PagedRegion>,
+    chunks: Range<u32>,
 }
 
 impl<'a> Hold<'a> {
-    fn new(shared: &'a Shared, region: &'a Arc<PagedRegion>) -> Self {
-        shared.pages.begin_discard(region);
-        Self { shared, region }
+    fn new(shared: &'a Shared, region: &'a Arc<PagedRegion>, chunks: &Range<u32>) -> Self {
+        shared.pages.begin_discard(region, chunks);
+        Self { shared, region, chunks: chunks.clone() }
     }
 }
 
 impl Drop for Hold<'_> {
     fn drop(&mut self) {
-        self.shared.pages.end_discard(self.region);
+        self.shared.pages.end_discard(self.region, &self.chunks);
         // Faults of other threads may wait for places that chunks had which could not be saved, or that were given up: no answer
         // of a server tells the fault threads of them.
         self.shared.threads.look();
@@ -104,7 +105,7 @@ impl FarMapping {
     /// As for [`discard_unused`](Self::discard_unused).
     unsafe fn discard_chunks(&self, part: usize, chunks: &Range<u32>) -> Result<(), FarError> {
         let (shared, region) = (self.shared(), &self.regions()[part]);
-        let hold = Hold::new(shared, region);
+        let hold = Hold::new(shared, region, chunks);
         let patience = shared.pages.config().grace + shared.deadline;
         let deadline = Instant::now() + patience;
         let (server, name) = (&shared.servers[region.spec().at], self.name().to_owned());
@@ -122,7 +123,7 @@ impl FarMapping {
         if let Err(error) = asked {
             // Whether it was done is not known, or whether it will be.
             std::mem::forget(hold);
-            shared.threads.fence(region);
+            shared.threads.fence(region, chunks.clone());
             return Err(error);
         }
         let mut cleared = Vec::new();

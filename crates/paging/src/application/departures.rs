@@ -140,10 +140,10 @@ impl<S: PageSpace> Pages<S> {
         let mut cell = self.shelves[shard].lock();
         let regions = self.regions();
         let region_of = |key: ChunkKey| regions.iter().find(|region| region.number == key.region);
-        let can_save = |key| {
+        let can_save = |key: ChunkKey| {
             region_of(key).is_some_and(|region| {
-                let has_to_wait = region.fencing.load(Ordering::Acquire) > 0
-                    || region.discarding.load(Ordering::Acquire) > 0;
+                let has_to_wait =
+                    region.fencing.load(Ordering::Acquire) > 0 || region.is_being_discarded(key.index);
                 let may_go = !region.is_lost() && !region.is_closing() && !has_to_wait;
                 may_go && goes_there(region) && self.may_be_replaced(region, key.index)
             })

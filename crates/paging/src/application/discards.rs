@@ -1,11 +1,11 @@
 //! Chunks that are made zero, here and at the server, whose memory is given back.
 //!
-//! Write-backs of the region wait meanwhile, and those that were under way have ended before: one that arrived later would
+//! Write-backs of these chunks wait meanwhile, and those that were under way have ended before: one that arrived later would
 //! bring the old bytes back, or its newer bytes would be discarded. What is discarded passes the agent by, like a write-back that
 //! does.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::sync::atomic::Ordering;
 
 use outboard_wire::{Time, mutant};
@@ -27,8 +27,10 @@ pub enum Remaining {
 }
 
 impl<S: PageSpace> Pages<S> {
-    /// Chunks of a region are to be discarded: nothing of it is saved until [`end_discard`](Self::end_discard).
-    pub fn begin_discard(&self, region: &PagedRegion) {
+    /// Chunks of a region are to be discarded: none of them is saved until [`end_discard`](Self::end_discard).
+    pub fn begin_discard(&self, region: &PagedRegion, chunks: &Range<u32>) {
+        let _uninterrupted = self.space.uninterrupted();
+        region.discards().push(chunks.clone());
         region.discarding.fetch_add(1, Ordering::AcqRel);
     }
 
@@ -101,9 +103,14 @@ impl<S: PageSpace> Pages<S> {
         remaining
     }
 
-    /// Chunks of a region are saved again.
-    pub fn end_discard(&self, region: &PagedRegion) {
-        region.discarding.fetch_sub(1, Ordering::AcqRel);
+    /// These chunks, whose discard was begun, are saved again.
+    pub fn end_discard(&self, region: &PagedRegion, chunks: &Range<u32>) {
+        let _uninterrupted = self.space.uninterrupted();
+        let mut discards = region.discards();
+        if let Some(at) = discards.iter().position(|begun| begun == chunks) {
+            discards.swap_remove(at);
+            region.discarding.fetch_sub(1, Ordering::AcqRel);
+        }
     }
 }
 
@@ -113,6 +120,16 @@ fn is_told_to_agents() -> bool {
 }
 
 impl PagedRegion {
+    fn discards(&self) -> MutexGuard<'_, Vec<Range<u32>>> {
+        self.discards.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a thread discards a chunk.
+    pub(super) fn is_being_discarded(&self, index: u32) -> bool {
+        self.discarding.load(Ordering::Acquire) > 0
+            && self.discards().iter().any(|chunks| chunks.contains(&index))
+    }
+
     /// Whether a chunk may hold anything but zeros: it was touched or written, and not discarded since.
     pub fn is_touched(&self, index: u32) -> bool {
         self.blanks.is_touched(index)

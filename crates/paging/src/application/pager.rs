@@ -1,6 +1,7 @@
 //! The work of one fault thread.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -30,6 +31,8 @@ pub enum PagerNote {
     Fence {
         /// Which region.
         region: Arc<PagedRegion>,
+        /// Which chunks.
+        chunks: Range<u32>,
     },
     /// A thread waits for this chunk without touching it.
     Want {
@@ -216,9 +219,9 @@ impl<S: PageSpace> Service for Pager<S> {
         match note {
             PagerNote::Look => {}
             PagerNote::Prefetch(list) => self.wanted.push_back(list),
-            PagerNote::Fence { region } => {
+            PagerNote::Fence { region, chunks } => {
                 self.fence(&region);
-                self.pages.end_discard(&region);
+                self.pages.end_discard(&region, &chunks);
             }
             PagerNote::Want { region, index } => {
                 let mut from = 0;

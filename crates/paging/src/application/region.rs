@@ -1,5 +1,6 @@
 //! A region of far memory in this process.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
@@ -145,8 +146,9 @@ pub struct PagedRegion {
     pub(super) bypass: Bypass,
     /// How many threads wait until the server has fenced an agent off; write-backs wait for them.
     pub(super) fencing: AtomicU32,
-    /// How many threads discard chunks; write-backs wait for them too.
+    /// How many threads discard chunks, and which: write-backs of those wait too.
     pub(super) discarding: AtomicU32,
+    pub(super) discards: Mutex<Vec<Range<u32>>>,
     /// Where the server's bytes lie among our addresses, while a link over which they are mapped lives.
     source: RwLock<Option<Arc<Mapping>>>,
 }
@@ -185,6 +187,7 @@ impl PagedRegion {
             bypass: Bypass::new(spec.epoch),
             fencing: AtomicU32::new(0),
             discarding: AtomicU32::new(0),
+            discards: Mutex::default(),
             source: RwLock::new(None),
             range: Mutex::new(Some(range)),
             spec,

@@ -8,7 +8,7 @@ use core::ffi::{c_int, c_void};
 use core::ptr;
 use core::sync::atomic::Ordering;
 
-use super::{LEAST, blocks};
+use super::{IS_ON, blocks};
 use crate::far::{self, Far};
 use crate::next::{self, KeptErrno, set_errno};
 use crate::origin;
@@ -61,11 +61,10 @@ noting_the_caller!(
     posix_memalign(place: *mut *mut c_void, align: usize, bytes: usize) -> c_int => posix_memalign_for, "rcx", "x3"
 );
 
-/// The far memory for a block of so many bytes that is asked for at an address, if it is to be far.
+/// The far memory for a block that is asked for at an address, if it is to be far.
 #[inline]
-fn far_for(bytes: usize, caller: usize) -> Option<&'static Far> {
-    // Nothing is far before this is lowered.
-    if bytes < LEAST.load(Ordering::Relaxed) || origin::is_inner(caller) {
+fn far_for(caller: usize) -> Option<&'static Far> {
+    if !IS_ON.load(Ordering::Relaxed) || origin::is_inner(caller) {
         return None;
     }
     far::get()
@@ -82,7 +81,7 @@ fn answer(block: Option<usize>) -> *mut c_void {
 }
 
 extern "C" fn malloc_for(bytes: usize, caller: usize) -> *mut c_void {
-    match far_for(bytes, caller) {
+    match far_for(caller) {
         Some(far) => answer(blocks::alloc(far, bytes)),
         None => next::malloc(bytes),
     }
@@ -90,7 +89,7 @@ extern "C" fn malloc_for(bytes: usize, caller: usize) -> *mut c_void {
 
 extern "C" fn calloc_for(count: usize, bytes: usize, caller: usize) -> *mut c_void {
     let Some(all) = count.checked_mul(bytes) else { return answer(None) };
-    match far_for(all, caller) {
+    match far_for(caller) {
         Some(far) => answer(blocks::alloc_zeroed(far, all)),
         None => next::calloc(count, bytes),
     }
@@ -102,7 +101,7 @@ unsafe extern "C" fn realloc_for(block: *mut c_void, bytes: usize, caller: usize
     }
     if !far::contains(block.addr()) {
         // SAFETY: by the contract of this function; it came from the allocator behind this library.
-        return unsafe { from_near(block, bytes, caller) };
+        return unsafe { next::realloc(block, bytes) };
     }
     if bytes == 0 {
         // SAFETY: by the contract of this function.
@@ -124,31 +123,6 @@ unsafe extern "C" fn realloc_for(block: *mut c_void, bytes: usize, caller: usize
     }
 }
 
-/// Makes a block of the allocator behind this library longer or shorter. One that has become long enough to be far is moved.
-///
-/// # Safety
-///
-/// As for `realloc`.
-unsafe fn from_near(block: *mut c_void, bytes: usize, caller: usize) -> *mut c_void {
-    let least = LEAST.load(Ordering::Relaxed);
-    let far = far_for(bytes, caller).filter(|_| least > 0 && next::is_c_library());
-    // SAFETY: by the contract of this function.
-    let had = far.map_or(0, |_| unsafe { next::usable_size(block) });
-    match far {
-        Some(far) if had < bytes && had > 0 => {
-            let Some(moved) = blocks::alloc(far, bytes) else { return answer(None) };
-            let moved = moved as *mut c_void;
-            // SAFETY: both blocks have as many bytes, and are different ones.
-            unsafe { ptr::copy_nonoverlapping(block.cast::<u8>(), moved.cast(), had) };
-            // SAFETY: by the contract of this function.
-            unsafe { next::free(block) };
-            moved
-        }
-        // SAFETY: by the contract of this function.
-        _ => unsafe { next::realloc(block, bytes) },
-    }
-}
-
 unsafe extern "C" fn reallocarray_for(
     block: *mut c_void,
     count: usize,
@@ -163,7 +137,7 @@ unsafe extern "C" fn reallocarray_for(
 }
 
 extern "C" fn memalign_for(align: usize, bytes: usize, caller: usize) -> *mut c_void {
-    match far_for(bytes, caller) {
+    match far_for(caller) {
         Some(far) => {
             let Some(align) = align.max(1).checked_next_power_of_two() else { return answer(None) };
             answer(blocks::alloc_aligned(far, align, bytes))

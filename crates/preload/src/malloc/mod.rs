@@ -12,7 +12,7 @@ mod sizes;
 mod slabs;
 
 use core::ops::Range;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::far::{self, Far};
 use crate::lock::Lock;
@@ -26,18 +26,18 @@ static ROOM: Lock<Room> = Lock::new(Room::empty());
 static STALE_MAX: AtomicU32 = AtomicU32::new(u32::MAX);
 /// One thread discards at a time.
 static IS_TRIMMING: AtomicBool = AtomicBool::new(false);
-/// Blocks of fewer bytes are left to the allocator behind this library.
-static LEAST: AtomicUsize = AtomicUsize::new(usize::MAX);
+/// Whether blocks are far. Before, and in programs with an allocator of their own, they are left to the one behind this library.
+static IS_ON: AtomicBool = AtomicBool::new(false);
 
 /// Where the function `malloc` of this library is.
 pub(crate) fn address() -> usize {
     calls::malloc as *const () as usize
 }
 
-/// Begins to take blocks of at least so many bytes from these chunks.
-pub(crate) fn begin(chunks: Range<u32>, least: usize) {
+/// Begins to take blocks from these chunks.
+pub(crate) fn begin(chunks: Range<u32>) {
     ROOM.lock().give(chunks, Content::Zero);
-    LEAST.store(least, Ordering::Release);
+    IS_ON.store(true, Ordering::Release);
 }
 
 /// Holds all locks of the allocator.

@@ -134,7 +134,7 @@ impl Application {
                 self.far.pages.set_pattern(region, chunk..chunk + self.random.u32(1..8), pattern);
             }
             11..=13 if self.chores.discard.is_none() && self.far.is_writable(object) => {
-                self.far.pages.begin_discard(region);
+                self.far.pages.begin_discard(region, &(chunk..chunk + 1));
                 self.chores.discard = Some((object, part, chunk));
             }
             // Rarely, for no thread can use the object meanwhile; never while a part of it is discarded.
@@ -240,7 +240,7 @@ impl Application {
         // The chunks that a flush waits for are not saved meanwhile.
         let is_given_up = is_pinned || self.chores.flushes[object].is_some();
         if is_given_up || self.far.discard(object, part, chunk) {
-            self.far.pages.end_discard(&self.far.objects[object].parts[part]);
+            self.far.pages.end_discard(&self.far.objects[object].parts[part], &(chunk..chunk + 1));
             self.chores.discard = None;
         }
     }

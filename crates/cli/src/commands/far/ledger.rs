@@ -38,7 +38,6 @@ pub(super) struct Counts {
     pub(super) plain_bytes: u64,
     pub(super) refused: u64,
     pub(super) files_copied: u64,
-    pub(super) calls_copied: u64,
     pub(super) forks: u64,
 }
 
@@ -107,7 +106,6 @@ fn counts(words: &[u64]) -> Counts {
         plain_bytes: words[19],
         refused: words[20],
         files_copied: words[21],
-        calls_copied: words[22],
-        forks: words[23],
+        forks: words[22],
     }
 }

@@ -15,9 +15,11 @@ pub(super) struct Library {
 impl Library {
     /// Finds it beside this program, or where packages put it.
     pub(super) fn find() -> Result<Self> {
-        let own = std::env::current_exe().context("cannot find this program, beside which the library lies")?;
+        let own =
+            std::env::current_exe().context("cannot find this program, beside which the library lies")?;
         let folder = own.parent().context("this program lies in no folder")?;
-        let places = [folder.join(NAME), folder.join("../lib/outboard").join(NAME), folder.join("deps").join(NAME)];
+        let places =
+            [folder.join(NAME), folder.join("../lib/outboard").join(NAME), folder.join("deps").join(NAME)];
         match places.iter().find(|place| place.is_file()) {
             // The dynamic linker takes spaces and colons for the ends of names.
             Some(path) if path.to_string_lossy().contains([' ', ':']) => bail!(

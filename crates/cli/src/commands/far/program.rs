@@ -50,10 +50,13 @@ fn find(name: &OsStr) -> Option<PathBuf> {
 
 fn check(path: &Path, scripts: usize) -> Result<()> {
     let shown = path.display();
-    let mut file = File::open(path).with_context(|| format!("cannot read {shown}, so it is not known what it is"))?;
+    let mut file =
+        File::open(path).with_context(|| format!("cannot read {shown}, so it is not known what it is"))?;
     let about = file.metadata().with_context(|| format!("cannot look at {shown}"))?;
     if about.mode() & SET_ID != 0 && about.uid() != rustix::process::getuid().as_raw() {
-        bail!("{shown} runs with its owner's rights (setuid), and the system loads no library into such a program");
+        bail!(
+            "{shown} runs with its owner's rights (setuid), and the system loads no library into such a program"
+        );
     }
     if has_capabilities(path) {
         bail!("{shown} has capabilities of its own, and the system loads no library into such a program");
@@ -84,7 +87,9 @@ fn interpreter(line: &[u8]) -> Option<PathBuf> {
     let mut words = text.split_whitespace();
     let first = words.next()?;
     if first.ends_with("/env") {
-        return words.find(|word| !word.starts_with('-') && !word.contains('=')).and_then(|name| find(name.as_ref()));
+        return words
+            .find(|word| !word.starts_with('-') && !word.contains('='))
+            .and_then(|name| find(name.as_ref()));
     }
     Some(PathBuf::from(first))
 }

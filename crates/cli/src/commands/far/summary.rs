@@ -27,9 +27,8 @@ fn lines(all: &[Counts], took: Duration) -> String {
         text += &format!("outboard: {line}\n");
     }
     if all.len() > 1 {
-        let (used, here) = all[1..].iter().fold((0, 0), |(used, here), one| {
-            (used + one.used_most, here + one.here_most)
-        });
+        let (used, here) =
+            all[1..].iter().fold((0, 0), |(used, here), one| (used + one.used_most, here + one.here_most));
         let (used, here) = (numbers::bytes(used), numbers::bytes(here));
         text += &format!(
             "outboard: {} more processes used {used} of far memory at most, of which {here} were here\n",
@@ -42,7 +41,9 @@ fn lines(all: &[Counts], took: Duration) -> String {
 fn of_memory(one: &Counts) -> String {
     let [used, here, buffer] = [one.used_most, one.here_most, one.buffer_most].map(numbers::bytes);
     let far = one.used_most.saturating_sub(one.here_most) as f64 / one.used_most.max(1) as f64 * 100.0;
-    format!("{used} of far memory at most, {here} of them here at a time ({far:.0} % elsewhere), buffer {buffer}")
+    format!(
+        "{used} of far memory at most, {here} of them here at a time ({far:.0} % elsewhere), buffer {buffer}"
+    )
 }
 
 fn of_faults(one: &Counts) -> String {
@@ -62,16 +63,21 @@ fn remarks(one: &Counts) -> Vec<String> {
     let mut lines = Vec::new();
     if one.plain > 0 {
         let bytes = numbers::bytes(one.plain_bytes);
-        lines.push(format!("{} mappings of {bytes} stayed in ordinary memory (docs/any-program.md)", one.plain));
+        lines.push(format!(
+            "{} mappings of {bytes} stayed in ordinary memory (docs/any-program.md)",
+            one.plain
+        ));
     }
     if one.refused > 0 {
-        lines.push(format!("{} calls were refused that far memory does not serve (docs/any-program.md)", one.refused));
-    }
-    if one.calls_copied > 0 {
-        lines.push(format!("{} system calls were given copies", one.calls_copied));
+        lines.push(format!(
+            "{} calls were refused that far memory does not serve (docs/any-program.md)",
+            one.refused
+        ));
     }
     if !one.has_ended {
-        lines.push("the program ended at once, so these are the figures of some milliseconds before".to_owned());
+        lines.push(
+            "the program ended at once, so these are the figures of some milliseconds before".to_owned(),
+        );
     }
     lines
 }
@@ -85,7 +91,7 @@ fn object(all: &[Counts], took: Duration, server: &Server) -> Value {
             "faults_joined": one.joined, "faults_parked": one.parked, "chunks_ahead": one.ahead,
             "evictions": one.evicted, "saves": one.saved, "bytes_fetched": one.bytes_fetched,
             "bytes_saved": one.bytes_saved, "plain_mappings": one.plain, "plain_bytes": one.plain_bytes,
-            "refused": one.refused, "files_copied": one.files_copied, "calls_copied": one.calls_copied,
+            "refused": one.refused, "files_copied": one.files_copied,
             "forks": one.forks, "ended_in_order": one.has_ended,
         })
     };
