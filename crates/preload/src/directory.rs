@@ -79,8 +79,12 @@ pub(crate) fn make(chunk: u32) -> Option<&'static Entry> {
     if place.load(Ordering::Acquire).is_null() {
         let bytes = LEAF * size_of::<Entry>();
         let leaf = pages::take(bytes)?;
-        let made =
-            place.compare_exchange(ptr::null_mut(), leaf.as_ptr().cast(), Ordering::AcqRel, Ordering::Acquire);
+        let made = place.compare_exchange(
+            ptr::null_mut(),
+            leaf.as_ptr().cast(),
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
         if made.is_err() {
             // SAFETY: taken above, and no other thread has seen them.
             unsafe { pages::give(leaf, bytes) };

@@ -48,14 +48,17 @@ impl Drop for Calm {
 fn set_mask(new: &u64, before: &mut u64) {
     // SAFETY: both point to a mask of the size that is said.
     let result = unsafe {
-        crate::calls::raw::call(libc::SYS_rt_sigprocmask, [
-            libc::SIG_SETMASK as usize,
-            ptr::from_ref(new) as usize,
-            ptr::from_mut(before) as usize,
-            MASK,
-            0,
-            0,
-        ])
+        crate::calls::raw::call(
+            libc::SYS_rt_sigprocmask,
+            [
+                libc::SIG_SETMASK as usize,
+                ptr::from_ref(new) as usize,
+                ptr::from_mut(before) as usize,
+                MASK,
+                0,
+                0,
+            ],
+        )
     };
     debug_assert_eq!(result, 0);
 }

@@ -12,9 +12,8 @@ static CODE: [(AtomicUsize, AtomicUsize); 3] = [const { (AtomicUsize::new(0), At
 /// Whether an address is in their code.
 #[inline]
 pub(crate) fn is_inner(address: usize) -> bool {
-    CODE.iter().any(|(start, len)| {
-        address.wrapping_sub(start.load(Ordering::Relaxed)) < len.load(Ordering::Relaxed)
-    })
+    CODE.iter()
+        .any(|(start, len)| address.wrapping_sub(start.load(Ordering::Relaxed)) < len.load(Ordering::Relaxed))
 }
 
 /// Finds them. Until then none is known.

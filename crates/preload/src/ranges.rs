@@ -21,7 +21,9 @@ impl Ranges {
             return;
         }
         let mut all = range.clone();
-        while let Some((start, end)) = self.ends.range(..=all.end).next_back().map(|(start, end)| (*start, *end)) {
+        while let Some((start, end)) =
+            self.ends.range(..=all.end).next_back().map(|(start, end)| (*start, *end))
+        {
             if end < all.start {
                 break;
             }

@@ -73,7 +73,8 @@ impl Room {
 
     /// The parts of a range that are free.
     fn parts(&self, chunks: &Range<u32>) -> Vec<(Range<u32>, Content)> {
-        let first = self.by_start.range(..=chunks.start).next_back().map_or(chunks.start, |(start, _)| *start);
+        let first =
+            self.by_start.range(..=chunks.start).next_back().map_or(chunks.start, |(start, _)| *start);
         let near = self.by_start.range(first..chunks.end.max(first));
         let part = |(start, (len, content)): (&u32, &(u32, Content))| {
             ((*start).max(chunks.start)..(start + len).min(chunks.end), *content)

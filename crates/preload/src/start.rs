@@ -87,12 +87,17 @@ fn choose_level(level: Level) -> Result<(bool, &'static str), String> {
 
 fn begin(settings: &Settings, name: &str) -> Result<(), String> {
     if rustix::param::page_size() != PAGE {
-        return Err(format!("pages of this system have {} bytes, and not {PAGE}", rustix::param::page_size()));
+        return Err(format!(
+            "pages of this system have {} bytes, and not {PAGE}",
+            rustix::param::page_size()
+        ));
     }
     origin::find();
     let (has_blocks, why) = choose_level(settings.level)?;
     if !fork::prepare() || (has_blocks && !malloc::prepare_threads()) {
-        return Err("the C library has no room for what is done when threads and children begin and end".to_owned());
+        return Err(
+            "the C library has no room for what is done when threads and children begin and end".to_owned()
+        );
     }
     let (memory, share) = open(settings, name)?;
     let mapping = reserve(&memory)?;
@@ -141,7 +146,8 @@ fn give_out(far: &Far, has_blocks: bool, threshold: usize) -> Result<(), String>
 
 fn open(settings: &Settings, name: &str) -> Result<(FarMemory, Option<Share>), String> {
     let servers: Result<Vec<_>, _> = settings.servers.iter().map(|server| server.parse()).collect();
-    let servers: Vec<outboard::Address> = servers.map_err(|error: outboard::AddressError| error.to_string())?;
+    let servers: Vec<outboard::Address> =
+        servers.map_err(|error: outboard::AddressError| error.to_string())?;
     let outboard = Outboard::find().map_err(|error| error.to_string())?.without_agent().with_name(name);
     let outboard = match servers.first() {
         Some(server) => outboard.with_address(server.clone()),
@@ -225,4 +231,3 @@ extern "C" fn end() {
         ledger::set(Count::State, 2);
     }
 }
-

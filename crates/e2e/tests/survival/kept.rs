@@ -162,7 +162,7 @@ fn a_process_that_has_mapped_a_region_keeps_it_as_long_as_it_lives() {
         let written = memory.write(&table, 0, b"late");
         if by_tcp {
             let refused = written.unwrap_err();
-            assert!(matches!(refused, AskError::NotOpen), "{refused}");
+            assert!(matches!(refused, AskError::Access(AccessError::NotOpen)), "{refused}");
             other.free(opened.unwrap()).unwrap();
         } else {
             let refused = opened.unwrap_err().to_string();

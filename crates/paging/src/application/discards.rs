@@ -5,8 +5,8 @@
 //! does.
 
 use std::ops::Range;
-use std::sync::{Arc, MutexGuard, PoisonError};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use outboard_wire::{Time, mutant};
 

@@ -133,7 +133,8 @@ fn copy_file(
     protection: PageProtection,
 ) -> Result<usize, Errno> {
     // The kernel says whether the file can be mapped so.
-    let trial = Wish { address: 0, flags: wish.flags & !(libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE), ..wish };
+    let trial =
+        Wish { address: 0, flags: wish.flags & !(libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE), ..wish };
     let source = trial.plain()?;
     // SAFETY: the mapping made just now, which no other code knows.
     unsafe { try_call(libc::SYS_munmap, [source, range.len(), 0, 0, 0, 0])? };

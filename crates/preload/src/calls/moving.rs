@@ -55,7 +55,11 @@ fn remap(wish: &Wish) -> Result<usize, Errno> {
         return move_to(far, &old_range, (to, new_len), leaves_it);
     }
     if leaves_it {
-        return if old_range.len() == new_len { relocate(far, &old_range, new_len, true) } else { Err(libc::EINVAL) };
+        return if old_range.len() == new_len {
+            relocate(far, &old_range, new_len, true)
+        } else {
+            Err(libc::EINVAL)
+        };
     }
     if new_len <= old_range.len() {
         spans::unmap(far, &(old_range.start + new_len..old_range.end));
@@ -78,7 +82,12 @@ fn relocate(far: &Far, old: &Range<usize>, new_len: usize, leaves_it: bool) -> R
 }
 
 /// Moves a mapping to an address.
-fn move_to(far: &Far, old: &Range<usize>, (to, new_len): (usize, usize), leaves_it: bool) -> Result<usize, Errno> {
+fn move_to(
+    far: &Far,
+    old: &Range<usize>,
+    (to, new_len): (usize, usize),
+    leaves_it: bool,
+) -> Result<usize, Errno> {
     let new = to..to + new_len;
     if far::contains(to) {
         spans::map_at(far, &new, PageProtection::ReadWrite)?;
@@ -106,7 +115,9 @@ fn carry(far: &Far, old: &Range<usize>, new: Range<usize>, leaves_it: bool) -> R
         // What was never touched is zero at both places.
         if far.is_touched(old.start + at) {
             // SAFETY: both are mapped, one may be read and one written, and they are different places.
-            unsafe { ptr::copy_nonoverlapping((old.start + at) as *const u8, (new.start + at) as *mut u8, bytes) };
+            unsafe {
+                ptr::copy_nonoverlapping((old.start + at) as *const u8, (new.start + at) as *mut u8, bytes)
+            };
         }
         at += bytes;
     }

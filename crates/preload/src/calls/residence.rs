@@ -47,16 +47,15 @@ pub(crate) unsafe extern "C" fn mlock2(address: *const c_void, len: usize, flags
 /// As for the function of the C library.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub(crate) unsafe extern "C" fn munlock(address: *const c_void, len: usize) -> c_int {
-    let unlocked = pages(address.addr() / far::PAGE * far::PAGE, len + address.addr() % far::PAGE).and_then(
-        |range| {
+    let unlocked =
+        pages(address.addr() / far::PAGE * far::PAGE, len + address.addr() % far::PAGE).and_then(|range| {
             let [before, _, behind] = parts(&range);
             // SAFETY: by the contract of this function.
             unsafe {
                 on_plain(libc::SYS_munlock, &before, 0)?;
                 on_plain(libc::SYS_munlock, &behind, 0)
             }
-        },
-    );
+        });
     zero_or_errno(unlocked)
 }
 

@@ -134,7 +134,8 @@ pub(super) fn map_at(far: &Far, range: &Range<usize>, protection: PageProtection
         spans.leaving.insert(range.clone());
         let chunks = far.chunk(range.start)..far.chunk(range.end - 1) + 1;
         // Into what was kept free there no mapping grows any more.
-        let kept: Vec<(u32, u32)> = spans.spare.range(..chunks.end).map(|(start, end)| (*start, *end)).collect();
+        let kept: Vec<(u32, u32)> =
+            spans.spare.range(..chunks.end).map(|(start, end)| (*start, *end)).collect();
         for (start, end) in kept.into_iter().filter(|(_, end)| *end > chunks.start) {
             spans.spare.remove(&start);
             spans.room.give(start..end, Content::Zero);

@@ -38,7 +38,8 @@ pub(super) fn aligned_class_of(bytes: usize, align: usize) -> Option<usize> {
     if align > CHUNK {
         return None;
     }
-    (bytes <= LONGEST).then(|| (class_of(bytes)..COUNT).find(|class| bytes_of(*class).is_multiple_of(align)))?
+    (bytes <= LONGEST)
+        .then(|| (class_of(bytes)..COUNT).find(|class| bytes_of(*class).is_multiple_of(align)))?
 }
 
 /// How many chunks a slab of a size has: room for eight blocks at least.

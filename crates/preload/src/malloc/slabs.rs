@@ -94,15 +94,8 @@ fn add_slab(class: usize) -> bool {
     let entries: Option<Vec<&Entry>> = (chunk..chunk + count).map(directory::make).collect();
     let Some(entries) = entries else { return false };
     let slabs = CLASSES[class].lock();
-    *record(&slabs, chunk) = Slab {
-        live: 0,
-        fresh: 0,
-        is_zero,
-        is_listed: false,
-        next: 0,
-        previous: 0,
-        back: [0; WORDS],
-    };
+    *record(&slabs, chunk) =
+        Slab { live: 0, fresh: 0, is_zero, is_listed: false, next: 0, previous: 0, back: [0; WORDS] };
     for (back, entry) in entries.iter().enumerate() {
         entry.set_slab(class, back as u32);
     }
