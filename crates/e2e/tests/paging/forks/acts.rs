@@ -227,7 +227,7 @@ pub(super) fn read_all(memory: &FarMemory) {
         for _ in 0..2 {
             indices().for_each(|index| assert_eq!(word(far, index), index as u64 + 1));
             let more = own_memory().saturating_sub(before);
-            assert!(more < 8 << 10, "{more} KiB of {} are in the child", MANY * CHUNK >> 10);
+            assert!(more < 8 << 10, "{more} KiB of {} are in the child", (MANY * CHUNK) >> 10);
         }
         // What it writes is its own, and stays.
         indices().for_each(|index| put(far, index, 7));

@@ -65,7 +65,7 @@ fn what_the_parent_frees_stays_for_its_children() {
 fn faults_that_are_answered_by_signals_in_the_parent_are_answered_in_the_child() {
     let place = Place::new();
     let daemon = Daemon::memory(&place, &place.socket(), &[]);
-    for scene in [Scene::Churn, Scene::Count] {
+    for scene in [Scene::Churn, Scene::Count, Scene::Remap] {
         let forker = Forker { faults: FaultAnswer::Signal, ..Forker::new(scene, daemon.local()) };
         let (status, said) = forker.start(&place).exit();
         assert_eq!(status.code(), Some(DONE), "{said:?}");

@@ -99,6 +99,8 @@ impl Forker {
         let mut options = options(&self.server, CHUNK, SEATS * CHUNK).with_agent(self.agent.clone());
         (options.threads, options.faults) = (Some(2), self.faults);
         (options.grace, options.children) = (self.grace, Children::Snapshot);
+        // As processes without privilege have it, whose faults the library answers so by itself.
+        options.is_unprivileged = self.faults == FaultAnswer::Signal;
         if self.copies {
             options.mover = Some(Mover::Copy);
         }
