@@ -41,7 +41,7 @@ fn far_memory_does_what_memory_does() {
     let folder = Folder::new();
     let program = program(&folder).display().to_string();
     let place = Place::new();
-    let server = Daemon::memory(&place, &socket("torture"), &[]);
+    let server = Daemon::memory(&place, &socket(), &[]);
     let address = server.local().to_string();
     for (seed, level) in [("1", "auto"), ("2", "mmap")] {
         let steps = steps(150);
