@@ -1,4 +1,4 @@
-//! Programs that nobody has changed, with most of their memory far: they do what they do without.
+//! Programs that were not changed, with most of their memory far: they do what they do without.
 
 mod programs;
 mod refusals;

@@ -106,7 +106,7 @@ pub(super) fn map(far: &Far, len: usize, spare: usize, protection: PageProtectio
 pub(super) fn unmap(far: &Far, range: &Range<usize>) {
     for part in leave(range) {
         let whole = SPANS.lock().with_rest(&part);
-        // SAFETY: the program uses what it unmaps no more, and what is beside it no one does.
+        // SAFETY: the program uses what it unmaps no more, and no thread uses what is beside it.
         let discarded = unsafe { far.discard(&whole) };
         let closed = far.protect(&part, PageProtection::None);
         if discarded.is_ok() && closed.is_ok() {
