@@ -2,7 +2,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
 use std::ptr;
 
@@ -27,6 +27,8 @@ const PASSED: [i32; 11] = [
 #[derive(Debug)]
 pub struct Foreground {
     caught: libc::sigset_t,
+    /// What was blocked before, and is again in the program.
+    before: libc::sigset_t,
 }
 
 impl Foreground {
@@ -45,15 +47,26 @@ impl Foreground {
         // A process that was started with this one ignored would not be told of the end of its children.
         // SAFETY: sets what a signal does to what it does by itself.
         unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
-        // SAFETY: the set is one, and what was blocked before is not asked for.
-        match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const caught, ptr::null_mut()) } {
-            0 => Ok(Self { caught }),
+        let mut before = caught;
+        // SAFETY: both are sets.
+        match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const caught, &raw mut before) } {
+            0 => Ok(Self { caught, before }),
             errno => Err(io::Error::from_raw_os_error(errno)),
         }
     }
 
     /// Starts the program and waits for its end.
     pub fn run(&self, command: &mut Command) -> io::Result<ExitStatus> {
+        let before = self.before;
+        let restore = move || {
+            // SAFETY: sets the signals that are blocked, which may be done between fork and exec.
+            match unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, ptr::null_mut()) } {
+                0 => Ok(()),
+                errno => Err(io::Error::from_raw_os_error(errno)),
+            }
+        };
+        // SAFETY: the function does one system call and allocates nothing.
+        unsafe { command.pre_exec(restore) };
         let child = command.spawn()?;
         let number = Pid::from_child(&child);
         loop {

@@ -30,7 +30,7 @@ static STATE: AtomicU8 = AtomicU8::new(PLAIN);
 /// Nothing is far, or not yet.
 const PLAIN: u8 = 0;
 const READY: u8 = 1;
-/// This is a child that was forked: it may use its parent's far memory as far as that is there, and gets no more.
+/// This is a child that was forked: it has its parent's far memory as it was at the fork, and gets no more.
 const FORKED: u8 = 2;
 
 /// Whether an address is in far memory.

@@ -4,7 +4,8 @@ use std::env;
 use std::path::Path;
 
 use outboard::{
-    BufferSize, FarMapping, FarMemory, FarOptions, FaultAnswer, OnLoss, Outboard, Path as Way, RegionOptions,
+    BufferSize, Children, FarMapping, FarMemory, FarOptions, FaultAnswer, OnLoss, Outboard, Path as Way,
+    RegionOptions,
 };
 
 use crate::far::{self, CHUNK, Far, PAGE};
@@ -94,12 +95,14 @@ fn begin(settings: &Settings, name: &str) -> Result<(), String> {
     }
     origin::find();
     let (has_blocks, why) = choose_level(settings.level)?;
-    if !fork::prepare() || (has_blocks && !malloc::prepare_threads()) {
-        return Err(
-            "the C library has no room for what is done when threads and children begin and end".to_owned()
-        );
+    let no_handlers = "the C library has no room for what is done when threads and children begin and end";
+    if !fork::prepare_heap() {
+        return Err(no_handlers.to_owned());
     }
     let (memory, share) = open(settings, name)?;
+    if !fork::prepare() || (has_blocks && !malloc::prepare_threads()) {
+        return Err(no_handlers.to_owned());
+    }
     let mapping = reserve(&memory)?;
     let far = far::set(memory, mapping);
     if !far.start().is_multiple_of(CHUNK) {
@@ -173,6 +176,7 @@ fn open(settings: &Settings, name: &str) -> Result<(FarMemory, Option<Share>), S
         buffer,
         buffer_max: most,
         chunk: CHUNK,
+        children: Children::Snapshot,
         // The program may have a handler of SIGBUS of its own, and threads that block it.
         faults: if options.faults == FaultAnswer::Auto { FaultAnswer::Threads } else { options.faults },
         // The program cannot go on without what is lost.

@@ -84,6 +84,26 @@ print(sum(d.values()), sum(sum(x[::4096]) for x in b), subprocess.check_output([
 }
 
 #[test]
+fn children_that_are_forked_see_what_their_parent_had() {
+    if skipped() || !has("python3") {
+        return;
+    }
+    let code = "import multiprocessing, os
+data = [bytes([n % 251]) * 50000 for n in range(400)]
+def work(n):
+    return sum(len(part) * part[0] for part in data[n::4])
+with multiprocessing.get_context('fork').Pool(4) as pool:
+    print(sum(pool.map(work, range(4))))
+child = os.fork()
+if child == 0:
+    data[0] = b'the child alone has this'
+    os._exit(0 if sum(part[-1] for part in data[1:]) == sum(n % 251 for n in range(1, 400)) else 1)
+data[7] = b'the parent alone has this'
+print(os.waitpid(child, 0)[1], data[0][:2], len(data[7]))";
+    agrees("8MiB", &["/usr/bin/env", "python3", "-c", code]);
+}
+
+#[test]
 fn numpy_computes() {
     if skipped() || !has("/usr/bin/python3") {
         return;
