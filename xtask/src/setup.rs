@@ -14,7 +14,7 @@ const PACKAGES: &[(&[&str], &str)] = &[
     (&["clang-19"], "eBPF objects are not compared with their sources"),
     (&["g++"], "fuzzing is not guided by coverage"),
     (
-        &["gcc", "libc6-dev", "python3-numpy", "sqlite3", "xz-utils", "zstd"],
+        &["gcc", "libc6-dev", "python3-numpy", "redis-server", "sqlite3", "xz-utils", "zstd"],
         "programs that were not changed are not all tried with far memory",
     ),
     (&["openmpi-bin"], "ranks are not started by mpirun"),

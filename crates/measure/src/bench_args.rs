@@ -47,7 +47,7 @@ pub const BENCHMARKS: &[&str] = &[
   outboard bench writing --quick     the same figures with fewer writes, and fewer scaled models
   outboard bench protection          how soon a killed server is back with its regions
   outboard bench cluster             what encryption and libfabric cost between machines
-  outboard bench python --quick      the Python package beside Rust and numpy.memmap; OUTBOARD_PYTHON names an interpreter")]
+  outboard bench python --quick      the Python package beside Rust and numpy.memmap")]
 pub struct BenchArgs {
     /// What to measure
     #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(BENCHMARKS))]

@@ -11,9 +11,9 @@
 //! | mmap | anonymous private mappings from a threshold on, and all that is done to them | `calls`, `ranges`, `room` |
 //! | malloc | the C library's allocator, in programs that have no other | `malloc` |
 //!
-//! The memory of the library itself stays out by construction: its allocator takes pages by system calls ([`heap`]), tables of
+//! The memory of the library itself stays out by construction: its allocator takes pages by system calls (`heap`), tables of
 //! blocks lie in pages of their own, and what the dynamic linker and the C library allocate for themselves is told by the address
-//! that they call from ([`origin`]).
+//! that they call from (`origin`).
 
 mod calls;
 mod directory;

@@ -96,13 +96,10 @@ fn begin(settings: &Settings, name: &str) -> Result<(), String> {
     origin::find();
     let (has_blocks, why) = choose_level(settings.level)?;
     let no_handlers = "the C library has no room for what is done when threads and children begin and end";
-    if !fork::prepare_heap() {
+    if has_blocks && !malloc::prepare_threads() {
         return Err(no_handlers.to_owned());
     }
-    let (memory, share) = open(settings, name)?;
-    if !fork::prepare() || (has_blocks && !malloc::prepare_threads()) {
-        return Err(no_handlers.to_owned());
-    }
+    let (memory, share) = fork::opening(|| open(settings, name)).ok_or(no_handlers)??;
     let mapping = reserve(&memory)?;
     let far = far::set(memory, mapping);
     if !far.start().is_multiple_of(CHUNK) {
@@ -142,7 +139,7 @@ fn give_out(far: &Far, has_blocks: bool, threshold: usize) -> Result<(), String>
     calls::begin(border..all);
     calls::begin_with(threshold);
     if has_blocks {
-        malloc::begin(0..border);
+        malloc::begin(far, 0..border);
     }
     Ok(())
 }

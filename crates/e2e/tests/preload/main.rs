@@ -2,6 +2,7 @@
 // Tests print why they are skipped.
 #![allow(clippy::print_stdout)]
 
+mod database;
 mod programs;
 mod refusals;
 mod tortured;

@@ -88,6 +88,7 @@ fn advise_forked(range: &Range<usize>, advice: c_int) -> Result<(), Errno> {
 ///
 /// As for the function of the C library.
 #[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, unsafe(export_name = "tested_madvise"))]
 pub(crate) unsafe extern "C" fn madvise(address: *mut c_void, len: usize, advice: c_int) -> c_int {
     let advised = {
         let _kept = KeptErrno::new();
@@ -102,6 +103,7 @@ pub(crate) unsafe extern "C" fn madvise(address: *mut c_void, len: usize, advice
 ///
 /// As for the function of the C library.
 #[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, unsafe(export_name = "tested_posix_madvise"))]
 pub(crate) unsafe extern "C" fn posix_madvise(address: *mut c_void, len: usize, advice: c_int) -> c_int {
     // The C library does nothing for this one, which would lose what is there.
     if advice == libc::POSIX_MADV_DONTNEED {

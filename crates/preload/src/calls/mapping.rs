@@ -184,6 +184,7 @@ fn unmap(address: usize, len: usize) -> Result<(), Errno> {
 ///
 /// As for the function of the C library.
 #[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, unsafe(export_name = "tested_mmap"))]
 pub(crate) unsafe extern "C" fn mmap(
     address: *mut c_void,
     len: usize,
@@ -205,6 +206,7 @@ pub(crate) unsafe extern "C" fn mmap(
 ///
 /// As for the function of the C library.
 #[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, unsafe(export_name = "tested_mmap64"))]
 pub(crate) unsafe extern "C" fn mmap64(
     address: *mut c_void,
     len: usize,
@@ -223,6 +225,7 @@ pub(crate) unsafe extern "C" fn mmap64(
 ///
 /// As for the function of the C library.
 #[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, unsafe(export_name = "tested_munmap"))]
 pub(crate) unsafe extern "C" fn munmap(address: *mut c_void, len: usize) -> c_int {
     zero_or_errno(unmap(address.addr(), len))
 }

@@ -143,6 +143,7 @@ fn carry(far: &Far, old: &Range<usize>, new: Range<usize>, leaves_it: bool) -> R
 ///
 /// As for the function of the C library, which takes the last argument only with `MREMAP_FIXED` or `MREMAP_DONTUNMAP`.
 #[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, unsafe(export_name = "tested_mremap"))]
 pub(crate) unsafe extern "C" fn mremap(
     address: *mut c_void,
     old: usize,

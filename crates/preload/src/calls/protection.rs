@@ -38,6 +38,7 @@ fn protect(address: usize, len: usize, rights: c_int) -> Result<(), Errno> {
 ///
 /// As for the function of the C library.
 #[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, unsafe(export_name = "tested_mprotect"))]
 pub(crate) unsafe extern "C" fn mprotect(address: *mut c_void, len: usize, rights: c_int) -> c_int {
     let protected = {
         let _kept = KeptErrno::new();
@@ -52,6 +53,7 @@ pub(crate) unsafe extern "C" fn mprotect(address: *mut c_void, len: usize, right
 ///
 /// As for the function of the C library.
 #[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, unsafe(export_name = "tested_pkey_mprotect"))]
 pub(crate) unsafe extern "C" fn pkey_mprotect(
     address: *mut c_void,
     len: usize,

@@ -26,6 +26,7 @@ fn lock(number: i64, address: usize, len: usize, flags: usize) -> Result<(), Err
 ///
 /// As for the function of the C library.
 #[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, unsafe(export_name = "tested_mlock"))]
 pub(crate) unsafe extern "C" fn mlock(address: *const c_void, len: usize) -> c_int {
     zero_or_errno(lock(libc::SYS_mlock, address.addr(), len, 0))
 }
@@ -36,6 +37,7 @@ pub(crate) unsafe extern "C" fn mlock(address: *const c_void, len: usize) -> c_i
 ///
 /// As for the function of the C library.
 #[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, unsafe(export_name = "tested_mlock2"))]
 pub(crate) unsafe extern "C" fn mlock2(address: *const c_void, len: usize, flags: c_uint) -> c_int {
     zero_or_errno(lock(libc::SYS_mlock2, address.addr(), len, flags as usize))
 }
@@ -46,6 +48,7 @@ pub(crate) unsafe extern "C" fn mlock2(address: *const c_void, len: usize, flags
 ///
 /// As for the function of the C library.
 #[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, unsafe(export_name = "tested_munlock"))]
 pub(crate) unsafe extern "C" fn munlock(address: *const c_void, len: usize) -> c_int {
     let unlocked =
         pages(address.addr() / far::PAGE * far::PAGE, len + address.addr() % far::PAGE).and_then(|range| {
@@ -65,6 +68,7 @@ pub(crate) unsafe extern "C" fn munlock(address: *const c_void, len: usize) -> c
 ///
 /// As for the function of the C library.
 #[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, unsafe(export_name = "tested_mlockall"))]
 pub(crate) unsafe extern "C" fn mlockall(flags: c_int) -> c_int {
     let locked = if flags & libc::MCL_CURRENT != 0 && far::is_ready() {
         // It would bring all of far memory here.
@@ -83,6 +87,7 @@ pub(crate) unsafe extern "C" fn mlockall(flags: c_int) -> c_int {
 ///
 /// As for the function of the C library.
 #[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, unsafe(export_name = "tested_msync"))]
 pub(crate) unsafe extern "C" fn msync(address: *mut c_void, len: usize, flags: c_int) -> c_int {
     let synced = pages(address.addr(), len).and_then(|range| {
         let [before, _, behind] = parts(&range);

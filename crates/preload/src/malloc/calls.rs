@@ -22,6 +22,7 @@ macro_rules! noting_the_caller {
         ///
         /// As for the function of the C library.
         #[cfg_attr(not(test), unsafe(no_mangle))]
+        #[cfg_attr(test, unsafe(export_name = concat!("tested_", stringify!($name))))]
         #[unsafe(naked)]
         pub(crate) unsafe extern "C" fn $name($($argument: $type),*) $(-> $result)? {
             #[cfg(target_arch = "x86_64")]
@@ -99,7 +100,7 @@ unsafe extern "C" fn realloc_for(block: *mut c_void, bytes: usize, caller: usize
     if block.is_null() {
         return malloc_for(bytes, caller);
     }
-    if !far::contains(block.addr()) {
+    if !super::has(block.addr()) {
         // SAFETY: by the contract of this function; it came from the allocator behind this library.
         return unsafe { next::realloc(block, bytes) };
     }
@@ -172,6 +173,7 @@ unsafe extern "C" fn posix_memalign_for(
 ///
 /// As for the function of the C library.
 #[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, unsafe(export_name = "tested_valloc"))]
 pub(crate) unsafe extern "C" fn valloc(bytes: usize) -> *mut c_void {
     memalign_for(far::PAGE, bytes, 0)
 }
@@ -182,6 +184,7 @@ pub(crate) unsafe extern "C" fn valloc(bytes: usize) -> *mut c_void {
 ///
 /// As for the function of the C library.
 #[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, unsafe(export_name = "tested_pvalloc"))]
 pub(crate) unsafe extern "C" fn pvalloc(bytes: usize) -> *mut c_void {
     match bytes.checked_next_multiple_of(far::PAGE) {
         Some(bytes) => memalign_for(far::PAGE, bytes, 0),
@@ -195,8 +198,9 @@ pub(crate) unsafe extern "C" fn pvalloc(bytes: usize) -> *mut c_void {
 ///
 /// As for the function of the C library.
 #[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, unsafe(export_name = "tested_free"))]
 pub(crate) unsafe extern "C" fn free(block: *mut c_void) {
-    if !far::contains(block.addr()) {
+    if !super::has(block.addr()) {
         // SAFETY: by the contract of this function; it came from the allocator behind this library.
         return unsafe { next::free(block) };
     }
@@ -213,11 +217,12 @@ pub(crate) unsafe extern "C" fn free(block: *mut c_void) {
 ///
 /// As for the function of the C library.
 #[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, unsafe(export_name = "tested_malloc_usable_size"))]
 pub(crate) unsafe extern "C" fn malloc_usable_size(block: *mut c_void) -> usize {
     if block.is_null() {
         return 0;
     }
-    if far::contains(block.addr()) {
+    if super::has(block.addr()) {
         return known_size(block.addr());
     }
     // SAFETY: by the contract of this function.
@@ -231,6 +236,7 @@ fn known_size(block: usize) -> usize {
 
 /// Gives memory back that is not needed.
 #[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, unsafe(export_name = "tested_malloc_trim"))]
 pub(crate) extern "C" fn malloc_trim(_pad: usize) -> c_int {
     match far::get() {
         Some(far) => {
@@ -248,6 +254,7 @@ pub(crate) extern "C" fn malloc_trim(_pad: usize) -> c_int {
 ///
 /// As for the function of the C library.
 #[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, unsafe(export_name = "tested_strdup"))]
 pub(crate) unsafe extern "C" fn strdup(text: *const u8) -> *mut c_void {
     // SAFETY: by the contract of this function.
     unsafe { strndup(text, usize::MAX) }
@@ -259,6 +266,7 @@ pub(crate) unsafe extern "C" fn strdup(text: *const u8) -> *mut c_void {
 ///
 /// As for the function of the C library.
 #[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, unsafe(export_name = "tested_strndup"))]
 pub(crate) unsafe extern "C" fn strndup(text: *const u8, most: usize) -> *mut c_void {
     // SAFETY: by the contract of this function.
     let len = unsafe { libc::strnlen(text.cast(), most) };

@@ -12,7 +12,7 @@ mod sizes;
 mod slabs;
 
 use core::ops::Range;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use crate::far::{self, Far};
 use crate::lock::Lock;
@@ -28,14 +28,26 @@ static STALE_MAX: AtomicU32 = AtomicU32::new(u32::MAX);
 static IS_TRIMMING: AtomicBool = AtomicBool::new(false);
 /// Whether blocks are far. Before, and in programs with an allocator of their own, they are left to the one behind this library.
 static IS_ON: AtomicBool = AtomicBool::new(false);
+/// The addresses of blocks. Mappings, which lie behind them, may hold the blocks of an allocator that the program brings.
+static START: AtomicUsize = AtomicUsize::new(0);
+static LEN: AtomicUsize = AtomicUsize::new(0);
 
 /// Where the function `malloc` of this library is.
 pub(crate) fn address() -> usize {
     calls::malloc as *const () as usize
 }
 
+/// Whether a block at this address is one of this allocator's.
+#[inline]
+fn has(address: usize) -> bool {
+    address.wrapping_sub(START.load(Ordering::Relaxed)) < LEN.load(Ordering::Relaxed)
+}
+
 /// Begins to take blocks from these chunks.
-pub(crate) fn begin(chunks: Range<u32>) {
+pub(crate) fn begin(far: &Far, chunks: Range<u32>) {
+    let addresses = far.addresses(&chunks);
+    START.store(addresses.start, Ordering::Relaxed);
+    LEN.store(addresses.len(), Ordering::Relaxed);
     ROOM.lock().give(chunks, Content::Zero);
     IS_ON.store(true, Ordering::Release);
 }

@@ -48,7 +48,7 @@ pub(super) fn take_blocks(far: &Far, class: usize, places: &mut [usize]) -> usiz
                 slabs.unlink(chunk);
                 break;
             };
-            places[taken] = start + block * bytes_of(class) | if is_zero { ZERO } else { 0 };
+            places[taken] = (start + block * bytes_of(class)) | if is_zero { ZERO } else { 0 };
             taken += 1;
         }
         if slabs.spare.get() == chunk + 1 {
