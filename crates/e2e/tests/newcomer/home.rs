@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 use crate::pages;
 use crate::programs::{self, PROGRAM};
 
+/// What `outboard far` loads into programs.
+const PRELOAD: &str = "liboutboard_preload.so";
+
 /// A folder with all that a machine has. It is gone with the test.
 pub(crate) struct Machine(PathBuf);
 
@@ -52,6 +55,10 @@ impl Machine {
         let benchmarks = outboard_e2e::beside_tests("outboard-bench");
         if benchmarks.is_file() {
             copy(&benchmarks, "outboard-bench");
+        }
+        let preload = outboard_e2e::beside_tests(PRELOAD);
+        if preload.is_file() {
+            copy(&preload, PRELOAD);
         }
         copy(&env::current_exe().unwrap(), "test");
         let example = |name: &str| {
@@ -101,6 +108,7 @@ exit 1"#,
     /// Files that everybody has who goes on from an example: a program, graphs, functions.
     fn add_files(&self) {
         self.script("files/program", "exec outboard app histogram --table 1Ki --updates 20k");
+        self.script("files/build.sh", "exec sort huge.txt");
         self.script("files/start-my-job.sh", "exec outboard run -n 2 ./program");
         let circle = |first: u32, between: &str| {
             (0..100)
@@ -113,6 +121,8 @@ exit 1"#,
         let adjacency = format!("AdjacencyGraph\n100\n100\n{}{}", numbers(100), numbers(100));
         for (name, text) in [
             ("input.txt", "a line\n"),
+            ("huge.txt", "two\nlines\n"),
+            ("train.py", "print(sum(range(1000)))\n"),
             ("web-Google.txt", &format!("# a circle\n{}", circle(0, "\t"))),
             ("soc-LiveJournal1.txt", &circle(0, "\t")),
             ("roads.mtx", &coordinates),

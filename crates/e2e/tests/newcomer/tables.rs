@@ -15,6 +15,7 @@ pub(crate) const NOT_RUN: &[(&str, &str)] = &[
     ("tcp:[2001:db8::1]", "not every machine has IPv6"),
     ("pip install", "the tests of the Python package install it, and nothing can be fetched here"),
     ("bench python", "an interpreter that has the package is not there"),
+    ("--far-servers tcp:", "there is no other machine with a memory server"),
     ("cargo new", "a package of one's own is built anew, with all that it depends on"),
     ("mine/", "the same"),
     (
@@ -27,6 +28,7 @@ pub(crate) const NOT_RUN: &[(&str, &str)] = &[
 /// Commands that are run as one of the users only, and whether that is root. The first line that fits counts.
 pub(crate) const AS_ONE: &[(&str, bool, &str)] = &[
     ("outboard bench graph", true, "makes memory cgroups"),
+    ("outboard far", true, "takes the right that system calls wait for far memory"),
     ("outboard bench", false, "takes long, and root may do whatever another user may"),
     ("outboard characterize", false, "the same"),
     ("outboard demo --json", false, "the same; without --json it is run as both"),
@@ -49,6 +51,9 @@ pub(crate) const INSTEAD: &[(&str, &str)] = &[
     ("--table 64Mi", "--table 64Ki"),
     ("--table 8Mi", "--table 8Ki"),
     ("--mesh 64x64x64", "--mesh 8x8x8"),
+    ("far -- ./program", "far -- sort huge.txt"),
+    ("--dry-run -- ./program", "--dry-run -- sort huge.txt"),
+    ("--json -- ./program", "--json -- sort huge.txt"),
     ("kv bench", "kv bench --seconds 1"),
     ("btree bench", "btree bench --seconds 1"),
     ("cargo run --release -- ", "outboard "),

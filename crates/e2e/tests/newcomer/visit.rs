@@ -180,6 +180,12 @@ impl<'a> Visit<'a> {
             self.lacks = true;
             return Ok(());
         }
+        if command.starts_with("outboard far ") && !self.has("liboutboard_preload.so") {
+            println!(
+                "skipped: {command}: cargo build -p outboard-preload, or cargo test --workspace, makes what it loads"
+            );
+            return Ok(());
+        }
         if command.starts_with("outboard bench ") && !self.has("outboard-bench") {
             println!(
                 "skipped: {command}: cargo build -p outboard-bench, or cargo test --workspace, makes outboard-bench"
