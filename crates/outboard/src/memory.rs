@@ -47,7 +47,7 @@ const POPULATE_PATIENCE_PER_GIB: Duration = Duration::from_secs(20);
 /// **A server that is lost**: the call that finds it lost says so with [`AskError::Lost`]; what it asked may have happened or not,
 /// an atomic too, and is not asked again. The next call connects again. If the server is there, and is the one that it was or
 /// has kept its regions (`outboard memory --keep`), the regions that are open here go on; else what is done with them ends with
-/// [`AskError::StartedAnew`] or [`AskError::NotOpen`].
+/// [`AskError::StartedAnew`] or [`AccessError::NotOpen`](crate::AccessError::NotOpen).
 pub struct Memory {
     client: Client,
     /// Regions that were opened by links before this one and are open again.

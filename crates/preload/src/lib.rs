@@ -1,7 +1,7 @@
 //! The library that `outboard far` loads into a program that was not changed (`LD_PRELOAD`): it stands in front of the C library's
 //! calls for memory, and takes what they give from one mapping of far memory.
 //!
-//! It does not link into anything, has no interface of its own but the variable [`OUTBOARD_PRELOAD`](settings), and does nothing in
+//! It does not link into anything, has no interface of its own but the variable `OUTBOARD_PRELOAD` (`settings`), and does nothing in
 //! a process that lacks it. Programs that allocate by system calls of their own are not reached.
 //!
 //! Two levels (`docs/any-program.md` has the table of all calls):
