@@ -52,11 +52,15 @@ pub(crate) fn is_ready() -> bool {
     STATE.load(Ordering::Acquire) == READY
 }
 
-/// Notes that this process is a child of the one that has far memory.
-pub(crate) fn fork() {
-    if is_ready() {
-        STATE.store(FORKED, Ordering::Release);
+/// Notes that this process is a child of the one that has far memory. Returns false if that is a child itself, whose far memory
+/// this one has not.
+pub(crate) fn fork() -> bool {
+    match STATE.load(Ordering::Acquire) {
+        READY => STATE.store(FORKED, Ordering::Release),
+        FORKED => return false,
+        _ => {}
     }
+    true
 }
 
 /// The far memory of this process, if it has any.

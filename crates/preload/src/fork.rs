@@ -20,6 +20,7 @@ use crate::far;
 use crate::heap;
 use crate::ledger::{self, Count};
 use crate::malloc;
+use crate::start::say;
 
 type Handler = Option<unsafe extern "C" fn()>;
 type Register = unsafe extern "C" fn(Handler, Handler, Handler, *mut c_void) -> c_int;
@@ -132,7 +133,12 @@ unsafe extern "C" fn in_parent() {
 unsafe extern "C" fn in_child() {
     heap::release();
     run(2);
-    far::fork();
+    let has_far = far::fork();
     ledger::leave();
     let_go();
+    if !has_far {
+        say(
+            "a child of a forked child has no far memory, and ends when it touches what was far: docs/any-program.md says what helps",
+        );
+    }
 }

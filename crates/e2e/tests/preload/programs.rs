@@ -104,6 +104,21 @@ print(os.waitpid(child, 0)[1], data[0][:2], len(data[7]))";
 }
 
 #[test]
+fn a_child_of_a_child_is_told_that_it_has_no_far_memory() {
+    if skipped() || !has("perl") {
+        return;
+    }
+    let code = "my @a = map { { id => $_ } } 1..1000;
+if (!fork()) {
+    if (!(my $child = fork())) { print $_->{id} for @a; exit 0 } else { waitpid($child, 0); print $? & 127; exit 0 }
+}
+wait(); print ' ', scalar(@a);";
+    let ended = far(&["--buffer", "8MiB", "--quiet", "--", "perl", "-e", code]);
+    assert_eq!((ended.code, ended.out.trim()), (Some(0), "11 1000"), "{}", ended.err);
+    assert!(ended.err.contains("a child of a forked child has no far memory"), "{}", ended.err);
+}
+
+#[test]
 fn numpy_computes() {
     if skipped() || !has("/usr/bin/python3") {
         return;
