@@ -121,7 +121,9 @@ impl Daemon {
     pub fn view(&mut self) -> StatusView {
         let address = self.local().clone();
         let client = self.status.get_or_insert_with(|| connect(&address));
-        let bytes = client.read_region(&STATUS_GRANT).expect("a living daemon lets us look");
+        let bytes = client.read_region(&STATUS_GRANT).unwrap_or_else(|error| {
+            panic!("a living daemon lets us look: {error}; {} said {:?}", self.name, self.process.said())
+        });
         StatusView::read(&bytes).expect("a status page")
     }
 
