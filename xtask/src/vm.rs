@@ -84,9 +84,9 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// As CI runs it.
+    /// As CI runs it: on a machine that has other work, the guest takes several times as long.
     pub(crate) fn whole() -> Self {
-        Self { subject: None, seconds: 600 }
+        Self { subject: None, seconds: 1500 }
     }
 }
 
