@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -73,6 +74,7 @@ impl Prepare {
         if getppid() != Some(self.parent) {
             return Err(Errno::SRCH.into());
         }
+        block_no_signals()?;
         if let Some(cpus) = &self.cpus {
             sched_setaffinity(None, cpus)?;
         }
@@ -88,6 +90,17 @@ impl Prepare {
         }
         Ok(())
     }
+}
+
+/// A program would not be ended by signals that its parent holds off for itself.
+fn block_no_signals() -> io::Result<()> {
+    let mut none = MaybeUninit::uninit();
+    // SAFETY: the first call fills the set, and the second takes it; both may be made between fork and exec.
+    let failed = unsafe {
+        libc::sigemptyset(none.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut())
+    };
+    if failed == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(failed)) }
 }
 
 /// A pipe whose reading end never blocks; the writing end belongs to a program that expects to be held back.
